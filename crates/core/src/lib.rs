@@ -22,6 +22,7 @@
 
 mod address_filter;
 mod allowance;
+mod boxed_map;
 mod connections;
 pub mod directory;
 mod documents;

@@ -8,9 +8,9 @@ use roost_policy::Policy;
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::{Address, ConnectionId, LONGEST_ROUND_TRIP, Labels, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
 
-use super::boxed_map::BoxedMap;
 use super::doubt::Doubt;
 use crate::allowance::Allowance;
+use crate::boxed_map::BoxedMap;
 use crate::connections::{Connection, Rtt, excess};
 
 /// The most connections at once. One more is closed as soon as it is up.

@@ -28,7 +28,6 @@
 
 mod action;
 mod api;
-mod boxed_map;
 mod commands;
 mod connections;
 mod core;

@@ -6,6 +6,7 @@ use roost_wire::messages::{CopyTarget, RequestSpec};
 use roost_wire::{NodeId, Scope, StreamTag, Time};
 
 use super::routed_request::{Granted, Overflow, RequestStage, RequestTarget, RoutedRequest};
+use crate::boxed_map::BoxedMap;
 use crate::directory::DirectoryQuery;
 use crate::request_key::RequestKey;
 
@@ -22,8 +23,7 @@ pub(super) const MAX_LONG_REQUESTS: usize = 8_192;
 pub(crate) struct RequestTable {
     /// The number of requests with long specifications.
     long: usize,
-    /// Each in memory of its own, as half of a tree's slots are empty.
-    pub(super) table: BTreeMap<RequestKey, Box<RoutedRequest>>,
+    pub(super) table: BoxedMap<RequestKey, RoutedRequest>,
     pub(super) timers: BTreeSet<(Time, RequestKey)>,
     /// Times by which a hub should have confirmed a request, or a held one has waited long enough.
     pub(super) hops: BTreeSet<(Time, RequestKey)>,
@@ -43,21 +43,21 @@ impl RequestTable {
     }
 
     pub(crate) fn get(&self, key: RequestKey) -> Option<&RoutedRequest> {
-        self.table.get(&key).map(Box::as_ref)
+        self.table.get(&key)
     }
 
     pub(crate) fn get_mut(&mut self, key: RequestKey) -> Option<&mut RoutedRequest> {
-        self.table.get_mut(&key).map(Box::as_mut)
+        self.table.get_mut(&key)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&RequestKey, &RoutedRequest)> {
-        self.table.iter().map(|(key, asked)| (key, asked.as_ref()))
+        self.table.iter()
     }
 
     pub(super) fn insert(&mut self, key: RequestKey, asked: RoutedRequest) {
         self.timers.insert((asked.until, key));
         self.long += usize::from(asked.spec.is_long());
-        if let Some(before) = self.table.insert(key, Box::new(asked)) {
+        if let Some(before) = self.table.insert(key, asked) {
             self.timers.remove(&(before.until, key));
             self.long -= usize::from(before.spec.is_long());
         }
@@ -77,7 +77,7 @@ impl RequestTable {
         if let Some(due) = asked.stage.due() {
             self.hops.remove(&(due, key));
         }
-        Some(*asked)
+        Some(asked)
     }
 
     /// A request that may be forgotten, among the ones that end soonest.

@@ -58,10 +58,10 @@ use self::sentences::sentence;
 use self::subscription::SubscriptionState;
 use self::trace::Traces;
 use super::api::{Discovery, NodeConfig, NodeEvent, Provider, RequestStatus, Ticket};
-use super::boxed_map::BoxedMap;
 use super::core::Core;
 use super::home::HomeRegistration;
 use super::timers::Timer;
+use crate::boxed_map::BoxedMap;
 
 /// The most requests and lookups at once. Each stream that is lost may be asked for again beyond that.
 pub const MAX_REQUESTS: usize = 256;

@@ -40,10 +40,10 @@ use self::serve_request::{PushedObject, ServeRequest, SessionFlowKey};
 use self::session::{Session, SessionPhase};
 use self::unreachable::UnreachableNodes;
 use super::api::{NodeConfig, SessionId, SessionStatus};
-use super::boxed_map::BoxedMap;
 use super::core::Core;
 use super::timers::Timer;
 use crate::address_filter;
+use crate::boxed_map::BoxedMap;
 use crate::flow::MAX_STREAM_DURATION;
 
 /// The most objects that are sent at once; streams have [`NodeConfig::max_streams`]. One

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// A B-tree's leaf has room for eleven values, and a node seldom has more than two of the large ones that this is for.
 #[derive(Debug)]
-pub(super) struct BoxedMap<K, V>(BTreeMap<K, Box<V>>);
+pub(crate) struct BoxedMap<K, V>(BTreeMap<K, Box<V>>);
 
 impl<K, V> Default for BoxedMap<K, V> {
     fn default() -> Self {
@@ -13,43 +13,43 @@ impl<K, V> Default for BoxedMap<K, V> {
 }
 
 impl<K: Ord, V> BoxedMap<K, V> {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(super) fn get(&self, key: &K) -> Option<&V> {
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
         self.0.get(key).map(Box::as_ref)
     }
 
-    pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.0.get_mut(key).map(Box::as_mut)
     }
 
-    pub(super) fn insert(&mut self, key: K, value: V) -> Option<V> {
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         self.0.insert(key, Box::new(value)).map(|before| *before)
     }
 
-    pub(super) fn remove(&mut self, key: &K) -> Option<V> {
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         self.0.remove(key).map(|value| *value)
     }
 
-    pub(super) fn keys(&self) -> impl DoubleEndedIterator<Item = &K> {
+    pub(crate) fn keys(&self) -> impl DoubleEndedIterator<Item = &K> {
         self.0.keys()
     }
 
-    pub(super) fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
+    pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
         self.0.values().map(Box::as_ref)
     }
 
-    pub(super) fn values_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut V> {
+    pub(crate) fn values_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut V> {
         self.0.values_mut().map(Box::as_mut)
     }
 
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
         self.0.iter().map(|(key, value)| (key, value.as_ref()))
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
         self.0.iter_mut().map(|(key, value)| (key, value.as_mut()))
     }
 }
