@@ -136,6 +136,7 @@ impl Ack {
         let Some(((first, largest), older)) = self.ranges.split_first() else { return };
         let delay = u16::try_from(self.delay.as_micros() / 8).unwrap_or(u16::MAX);
         let length = u16::try_from(largest - first).unwrap_or(u16::MAX);
+        into.reserve(9 + 4 * older.len());
         into.push(ACK);
         into.extend_from_slice(&largest.to_be_bytes());
         into.extend_from_slice(&delay.to_be_bytes());
