@@ -17,6 +17,8 @@ pub struct StreamSender {
     next: u64,
     bytes: u64,
     digest: Sha256,
+    /// The most datagrams that its receiver has reported.
+    reported: u64,
     kept: Option<Kept>,
 }
 
@@ -33,7 +35,7 @@ struct Kept {
 impl StreamSender {
     /// The sender of flow `id`, accepted at `now`.
     pub fn new(id: RequestId, now: Time) -> Self {
-        Self { id, started: now, next: 0, bytes: 0, digest: Sha256::new(), kept: None }
+        Self { id, started: now, next: 0, bytes: 0, digest: Sha256::new(), reported: 0, kept: None }
     }
 
     /// A sender of a stream that must come whole: it keeps its datagrams until the receiver has reported
@@ -64,6 +66,13 @@ impl StreamSender {
             }
         }
         Some(FlowMessage::Datagram(packet))
+    }
+
+    /// Takes the number of datagrams that the receiver has. True if it is more than before.
+    pub fn advance(&mut self, packets: u64) -> bool {
+        let before = self.reported;
+        self.reported = before.max(packets.min(self.next));
+        self.reported > before
     }
 
     /// True if the receiver is further behind than can be kept.

@@ -22,6 +22,7 @@ mod hostile_hubs;
 mod hostile_providers;
 mod joining;
 mod losses;
+mod lost_sight;
 mod mass_joins;
 mod members;
 mod meshes;

@@ -12,28 +12,28 @@ const FIRST_BODY: Duration = Duration::from_secs(2);
 const LONGEST_GAP: Duration = Duration::from_secs(8);
 
 /// A provider and a requester that have a connection, at hubs that will still reach both.
-struct ConnectedPair {
-    world: World,
-    provider: HostId,
-    requester: HostId,
+pub(crate) struct ConnectedPair {
+    pub(crate) world: World,
+    pub(crate) provider: HostId,
+    pub(crate) requester: HostId,
 }
 
 /// The shape of a pair, which a seed draws.
 #[derive(Clone, Copy, Debug)]
-struct PairCase {
-    hubs: usize,
+pub(crate) struct PairCase {
+    pub(crate) hubs: usize,
     /// Each hub is home or standby of both.
-    shares_hubs: bool,
-    schemes: SchemeSet,
-    delay: Duration,
-    object_bytes: usize,
+    pub(crate) shares_hubs: bool,
+    pub(crate) schemes: SchemeSet,
+    pub(crate) delay: Duration,
+    pub(crate) object_bytes: usize,
     /// Hubs that are shared even out their nodes in the first seconds.
-    settles: Duration,
-    idle: Duration,
+    pub(crate) settles: Duration,
+    pub(crate) idle: Duration,
 }
 
 impl PairCase {
-    fn of_seed(seed: u64) -> Self {
+    pub(crate) fn of_seed(seed: u64) -> Self {
         let mut random = SplitMix64::new(seed);
         let mut below = |count: usize| random.below(count as u64) as usize;
         let shares_hubs = below(2) == 0;
@@ -51,12 +51,12 @@ impl PairCase {
     }
 }
 
-fn render() -> Service {
+pub(crate) fn render() -> Service {
     "acme/render:call".parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
 impl ConnectedPair {
-    fn new(seed: u64, case: PairCase) -> Self {
+    pub(crate) fn new(seed: u64, case: PairCase) -> Self {
         let mut world = World::new(seed);
         world.retransmits = true;
         let hubs = world.mesh(case.hubs);
@@ -80,7 +80,7 @@ impl ConnectedPair {
         pair
     }
 
-    fn ask(&mut self, service: Service) -> Ticket {
+    pub(crate) fn ask(&mut self, service: Service) -> Ticket {
         self.world.request_with(self.requester, service, ANYWHERE, |wanted| {
             wanted.duration = service.is_stream().then_some(10 * SECOND);
             if service.is_call() {
@@ -96,7 +96,7 @@ impl ConnectedPair {
         })
     }
 
-    fn ask_out_of_sight(&mut self, service: Service) -> Ticket {
+    pub(crate) fn ask_out_of_sight(&mut self, service: Service) -> Ticket {
         self.lose_sight();
         self.ask(service)
     }
@@ -110,11 +110,11 @@ impl ConnectedPair {
         ticket
     }
 
-    fn lose_sight(&mut self) {
+    pub(crate) fn lose_sight(&mut self) {
         self.world.cut(self.provider, self.requester);
     }
 
-    fn run_until_it_comes(&mut self, ticket: Ticket) {
+    pub(crate) fn run_until_it_comes(&mut self, ticket: Ticket) {
         let requester = self.requester;
         let has_begun = |world: &World| world.hosts[requester.0].payloads(ticket).count() > 5;
         assert!(self.world.run_while(8 * SECOND, has_begun), "nothing comes");
@@ -128,23 +128,23 @@ impl ConnectedPair {
     }
 
     /// The sources that the provider has opened.
-    fn opened(&self) -> usize {
+    pub(crate) fn opened(&self) -> usize {
         self.world.hosts[self.provider.0].opened.len()
     }
 
-    fn last_opened(&self) -> SessionId {
+    pub(crate) fn last_opened(&self) -> SessionId {
         let opened = self.world.hosts[self.provider.0].opened.last().map(|(session, ..)| *session);
         opened.unwrap_or_else(|| panic!("no source was opened"))
     }
 
-    fn runs(&self) -> usize {
+    pub(crate) fn runs(&self) -> usize {
         let is_run =
             |event: &NodeEvent| matches!(event, NodeEvent::OpenSource { request, .. } if request.service.is_call());
         self.world.events(self.provider).iter().filter(|(_, event)| is_run(event)).count()
     }
 }
 
-fn services() -> [Service; 5] {
+pub(crate) fn services() -> [Service; 5] {
     [Service::Sensor, Service::Image, Service::Track, Service::Video, render()]
 }
 

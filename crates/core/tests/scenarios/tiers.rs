@@ -27,7 +27,7 @@ pub(crate) fn place(home: usize) -> Cell {
 }
 
 impl HubTree {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self::with_layers(seed, 1)
     }
 

@@ -94,6 +94,12 @@ impl World {
         self.muted.push((from, to));
     }
 
+    /// The path from one host to another loses everything; the other way it works. Handshakes fail.
+    pub fn deafen(&mut self, from: HostId, to: HostId) {
+        self.mute(from, to);
+        self.deaf.push((from, to));
+    }
+
     /// A hub is told to leave.
     pub fn leave_hub(&mut self, hub: HostId) {
         self.command_hub(hub, hub::HubCommand::Leave);
@@ -120,6 +126,7 @@ impl World {
     pub fn heal(&mut self) {
         self.cut.clear();
         self.muted.clear();
+        self.deaf.clear();
         for (end, channel, message) in std::mem::take(&mut self.delayed) {
             self.send(end, channel, message);
         }

@@ -59,6 +59,8 @@ pub struct World {
     delayed: Vec<(ConnectionId, Channel, Bytes)>,
     /// Pairs of hosts of which the second does not hear the first.
     muted: Vec<(HostId, HostId)>,
+    /// Pairs among these between which handshakes fail, too.
+    deaf: Vec<(HostId, HostId)>,
     /// Hosts of the version before, which says no version and refuses what it does not know.
     pub older: Vec<HostId>,
     /// Hosts that keep documents of the group to themselves.
@@ -191,6 +193,7 @@ impl World {
             retransmits: false,
             delayed: Vec::new(),
             muted: Vec::new(),
+            deaf: Vec::new(),
             older: Vec::new(),
             barred: Vec::new(),
             withholding: Vec::new(),
@@ -401,6 +404,11 @@ impl World {
 
     fn reaches(&self, a: HostId, b: HostId) -> bool {
         !self.cut.iter().any(|pair| *pair == (a, b) || *pair == (b, a))
+    }
+
+    /// True if messages go both ways, as handshakes need.
+    fn converses(&self, a: HostId, b: HostId) -> bool {
+        self.reaches(a, b) && !self.deaf.iter().any(|pair| *pair == (a, b) || *pair == (b, a))
     }
 
     // ---- time ----

@@ -327,7 +327,7 @@ impl World {
         let id = HostId(usize::from(address.port));
         let host = self.hosts.get(id.0)?;
         let wanted = node.is_none_or(|node| node == node_id(id.0));
-        let reachable = host.alive && self.reaches(from, id) && host.schemes.contains(address.scheme);
+        let reachable = host.alive && self.converses(from, id) && host.schemes.contains(address.scheme);
         (reachable && wanted && expect.contains(host.role)).then(|| (id, address.clone()))
     }
 
@@ -362,7 +362,7 @@ impl World {
             };
             return self.feed(from, MachineInput::DialFailed { dial, reason: reason.to_owned(), refused });
         };
-        if !self.hosts[host.0].alive || !self.hosts[from.0].alive || !self.reaches(from, host) {
+        if !self.hosts[host.0].alive || !self.hosts[from.0].alive || !self.converses(from, host) {
             return self.feed(
                 from,
                 MachineInput::DialFailed { dial, reason: "nobody answers there".to_owned(), refused: false },

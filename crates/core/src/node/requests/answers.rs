@@ -15,6 +15,17 @@ use crate::node::timers::Timer;
 /// Shortest wait before a request is put again once a provider was said to be on its way.
 pub(super) const PENDING_PATIENCE: Duration = Duration::from_secs(2);
 
+impl OutgoingRequest {
+    /// The sound connection with a provider that has the call, although the hub takes it for silent.
+    fn sound_run(&self, core: &Core) -> Option<ConnectionId> {
+        let is_sound = |connection: &ConnectionId| {
+            let is_tunnel = core.connections.get(*connection).is_none_or(|entry| entry.own.tunnel.is_some());
+            !is_tunnel && core.connections.is_sound(core.now, *connection)
+        };
+        self.body.direct_runs().filter(|_| !self.is_direct()).find(is_sound)
+    }
+}
+
 impl OutgoingRequests {
     /// The last word of a hub. Returns whether it was that the hub is leaving.
     pub(crate) fn on_decline(
@@ -39,6 +50,14 @@ impl OutgoingRequests {
         if asked.last == Some(Reason::Forbidden) && decline.reason == Reason::Unreachable {
             // The hub takes the provider for silent that this node has refused.
             decline.reason = Reason::Forbidden;
+        }
+        if decline.reason == Reason::Unreachable
+            && let Some(run) = asked.sound_run(core)
+        {
+            // Without a sign of life the hub is believed the next time. A provider that has one but lost the call is waited
+            // for until the deadline.
+            core.doubt(run);
+            return false;
         }
         asked.sentence = decline.sentence.take().filter(|_| decline.reason == Reason::SourceFailed);
         asked.retry_after = decline.retry_after_ms.map(|millis| Duration::from_millis(millis.into()));

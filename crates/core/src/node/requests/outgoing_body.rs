@@ -72,6 +72,14 @@ impl OutgoingBody {
         !self.runs.is_empty()
     }
 
+    /// The connections of providers that have the body and were not told to stop, besides those of hubs.
+    pub(super) fn direct_runs(&self) -> impl Iterator<Item = ConnectionId> {
+        self.runs.iter().filter(|run| run.is_wanted).filter_map(|run| match run.way {
+            BodyWay::Direct(connection) => Some(connection),
+            BodyWay::Relayed(_) => None,
+        })
+    }
+
     pub(super) fn claim(&mut self, provider: NodeId, run: u64, way: BodyWay) -> BodyClaim {
         let Some(known) = self.runs.iter_mut().find(|known| known.provider == provider) else {
             if self.runs.len() >= MAX_RUNS {

@@ -4,13 +4,15 @@
 //! that leads nowhere, it leaves the request to the hub. The hub relays, and the session goes on by that way: its source
 //! is not opened again, and its call is not run again.
 
-use roost_wire::ConnectionId;
+use std::time::Duration;
+
 use roost_wire::messages::{FlowDescription, Reason, RequestMessage, ResumePoint};
+use roost_wire::{ConnectionId, Time};
 
 use super::ProviderSessions;
 use super::permission::way_to;
 use super::serve_request::ServeRequest;
-use super::session::{REDIAL_PAUSE, Session, SessionPhase};
+use super::session::{REDIAL_PAUSE, RepeatedRequest, Session, SessionPhase};
 use crate::flow::{SILENCE_TIMEOUT, StreamSender};
 use crate::node::api::SessionId;
 use crate::node::connections::{ConnectionLoss, DialTarget, SIGN_PAUSE};
@@ -107,7 +109,8 @@ impl ProviderSessions {
     fn on_unreached(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         let (now, request) = (core.now, &session.request);
-        if session.connection.is_some_and(|connection| core.connections.is_sound(now, connection)) {
+        let is_sound = session.connection.is_some_and(|connection| core.connections.is_sound(now, connection));
+        if is_sound && !session.hears_nothing(core) {
             return;
         }
         if let Some(other) = way_to(core, request).filter(|way| session.connection != Some(*way)) {
@@ -132,21 +135,31 @@ impl ProviderSessions {
         let is_open = !session.is_accepted && (!session.was_offered || session.repeats > 0);
         let is_of_hub = session.request.asked_by.is_some_and(|asked_by| core.is_hub(asked_by));
         let first = (is_open && is_of_hub && !session.request.relayed).then(|| session.request.clone());
-        let repetition = session.latest_repetition.take().map(|repetition| *repetition);
+        let is_open = |repeated: &RepeatedRequest| core.now < repeated.last + repeated.request.deadline;
+        let repetition = session.latest_repetition.take().filter(|repeated| is_open(repeated));
+        let repetition = repetition.map(|repeated| repeated.request);
         for request in first.into_iter().chain(repetition) {
             session.is_left_to_hub = true;
             super::decline(core, &request, Reason::Unreachable, None);
         }
     }
 
-    /// True if a session that was moved to a hub serves a request that comes by another one, which is to wait.
+    /// True if a session that goes on by another hub serves a request, which is to wait: one that was moved there, or a
+    /// call.
     pub(super) fn goes_on_by_hub(&self, core: &mut Core, request: &ServeRequest) -> bool {
         let Some(hub) = request.asked_by.filter(|hub| core.is_hub(*hub)) else { return false };
+        let asked_by = core.connections.get(hub).map(|connection| connection.node);
         let serves = |session: &Session| {
             let is_up = session.connection.is_some_and(|connection| core.connections.get(connection).is_some());
+            let is_call = request.offer.service.is_call();
+            let is_heard = core.now.since(session.heard) < SILENCE_TIMEOUT;
+            let is_of_other = session.request.relayed && Some(session.request.key.0) != asked_by;
             // A call is run once, and whoever is silent may have lost its way.
-            let is_lively = request.offer.service.is_call() || core.now.since(session.heard) < SILENCE_TIMEOUT;
-            session.is_moved && session.is_for(request) && !session.is_over() && is_up && is_lively
+            let goes_on = match session.is_moved {
+                true => is_call || is_heard,
+                false => is_call && is_of_other && (is_heard || !matches!(session.phase, SessionPhase::Fetching(_))),
+            };
+            goes_on && session.is_for(request) && !session.is_over() && is_up
         };
         let is_served = self.sessions.values().any(serves);
         if is_served {
@@ -181,12 +194,12 @@ impl ProviderSessions {
         if let Some(hub) = request.asked_by {
             let (id, requester) = (request.key.1, Some(request.requester));
             core.send(hub, RequestMessage::Pending { id, requester, provider: None });
-            session.latest_repetition = Some(Box::new(request.clone()));
+            session.record_repetition(core.now, request);
         }
         // Whatever was under way has not come.
         session.interrupt();
         session.repeat_accept(core);
-        if session.is_unheard(core) {
+        if session.is_unheard(core) || session.hears_nothing(core) {
             self.seek(core, id);
         }
         self.pump(core);
@@ -266,6 +279,24 @@ impl Session {
     fn is_unheard(&self, core: &Core) -> bool {
         let longest = |connection| core.pto(connection) * 3;
         self.connection.is_none_or(|connection| core.now.since(self.heard) > longest(connection))
+    }
+
+    /// Keeps a request that a hub brings, with the time since which it comes again and again.
+    fn record_repetition(&mut self, now: Time, request: &ServeRequest) {
+        let known = self.latest_repetition.take().filter(|known| known.request.key.1 == request.key.1);
+        let first = known.map_or(now, |known| known.first);
+        self.latest_repetition = Some(Box::new(RepeatedRequest { request: request.clone(), first, last: now }));
+    }
+
+    /// True if its requester, which is heard itself, goes on to ask by a hub for what was sent it directly: a requester that
+    /// had the repeated acceptance would not.
+    fn hears_nothing(&self, core: &Core) -> bool {
+        let trips = self.connection.map_or(Duration::ZERO, |connection| core.pto(connection) * 3);
+        let (longest, latest) = ((SILENCE_TIMEOUT / 2).max(trips), SILENCE_TIMEOUT.max(trips * 2));
+        let is_late = |known: &RepeatedRequest| known.last.since(known.first) >= longest;
+        let is_recent = |known: &RepeatedRequest| core.now.since(known.last) <= latest;
+        let repeated = self.latest_repetition.as_ref().filter(|_| !self.waits_for_requester());
+        repeated.is_some_and(|known| is_late(known) && is_recent(known))
     }
 
     /// Asks for a sign of life, and waits for it: a probe time-out, and twice as long the next time.

@@ -174,7 +174,6 @@ impl ProviderSessions {
         }
         session.heard = core.now;
         (session.confirmed, session.is_accepted) = (true, true);
-        session.latest_repetition = None;
         core.timers.clear(Timer::Accept(id));
         let (is_object, is_large) = match &session.phase {
             SessionPhase::Sending(object) => (true, object.length() > WINDOW_BYTES),

@@ -45,7 +45,7 @@ pub(super) struct Session {
     pub(super) confirmed: bool,
     pub(super) repeats: u32,
     /// The latest request of a hub, under another number, by a requester to which nothing comes.
-    pub(super) latest_repetition: Option<Box<ServeRequest>>,
+    pub(super) latest_repetition: Option<Box<RepeatedRequest>>,
     /// True once the requester is known to have accepted: it has reported, or asked again for what it has in part.
     pub(super) is_accepted: bool,
     /// True once its acceptance has left this node.
@@ -57,10 +57,19 @@ pub(super) struct Session {
     /// The end of the request's deadline.
     pub(super) expires: Time,
     pub(super) heard: Time,
-    /// Time at which the requester was found to have more of an object.
+    /// Time at which the requester was found to have more of the flow.
     pub(super) moved: Time,
     /// The source has ended but the end could not be sent yet.
     pub(super) ending: bool,
+}
+
+/// A request for a flow under way that a hub brings, perhaps several times.
+#[derive(Debug)]
+pub(super) struct RepeatedRequest {
+    pub(super) request: ServeRequest,
+    /// The times at which it came first and last.
+    pub(super) first: Time,
+    pub(super) last: Time,
 }
 
 /// An object that a session accepts with.
@@ -241,29 +250,29 @@ impl Session {
         }
     }
 
-    /// The requester has so much; whether it has everything.
+    /// The requester has so much. True if it is everything.
     pub(super) fn reported(&mut self, core: &mut Core, report: &Report) -> bool {
-        match &mut self.phase {
+        let rtt = self.connection.and_then(|connection| core.connections.get(connection));
+        let rtt = rtt.map(|connection| connection.rtt.smoothed()).unwrap_or_default();
+        let (again, has_more, is_done) = match &mut self.phase {
             SessionPhase::Sending(object) => {
-                let rtt = self
-                    .connection
-                    .and_then(|connection| core.connections.get(connection))
-                    .map(|connection| connection.rtt.smoothed());
                 let before = object.delivered();
-                object.report(core.now, rtt.unwrap_or_default(), report.bytes);
-                if object.delivered() > before {
-                    self.moved = core.now;
-                }
-                object.is_done()
+                object.report(core.now, rtt, report.bytes);
+                (Vec::new(), object.delivered() > before, object.is_done())
             }
-            SessionPhase::Streaming(stream) if stream.is_whole() && self.connection.is_some() => {
-                let again = stream.report(report.packets);
-                let is_done = stream.is_done();
-                again.into_iter().for_each(|message| self.send_reliably(core, message));
-                is_done
+            SessionPhase::Streaming(stream) => {
+                let has_more = stream.advance(report.packets);
+                let is_whole = stream.is_whole() && self.connection.is_some();
+                let again = if is_whole { stream.report(report.packets) } else { Vec::new() };
+                (again, has_more, is_whole && stream.is_done())
             }
-            _ => false,
+            _ => (Vec::new(), false, false),
+        };
+        if has_more {
+            (self.moved, self.latest_repetition) = (core.now, None);
         }
+        again.into_iter().for_each(|message| self.send_reliably(core, message));
+        is_done
     }
 
     /// True if the requester takes no more of an object, however much it says.
