@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// A B-tree's leaf has room for eleven values, and a node seldom has more than two of the large ones that this is for.
+/// For large values. A B-tree's leaf has room for eleven: a node seldom has more than two, and a hub leaves half of the
+/// room empty.
 #[derive(Debug)]
 pub(crate) struct BoxedMap<K, V>(BTreeMap<K, Box<V>>);
 

@@ -168,6 +168,12 @@ mod tests {
     }
 
     #[test]
+    fn advance_counts_what_was_sent() {
+        let mut sender = sender(3);
+        assert_eq!([0, 2, 2, 9, 10].map(|packets| sender.advance(packets)), [false, true, false, true, false]);
+    }
+
+    #[test]
     fn interrupted_stream_retransmits_unreported_datagrams() {
         let mut sender = sender(5);
         assert_eq!(sender.report(2), []);

@@ -18,11 +18,11 @@ pub(super) const PENDING_PATIENCE: Duration = Duration::from_secs(2);
 impl OutgoingRequest {
     /// The sound connection with a provider that has the call, although the hub takes it for silent.
     fn sound_run(&self, core: &Core) -> Option<ConnectionId> {
-        let is_sound = |connection: &ConnectionId| {
-            let is_tunnel = core.connections.get(*connection).is_none_or(|entry| entry.own.tunnel.is_some());
-            !is_tunnel && core.connections.is_sound(core.now, *connection)
-        };
-        self.body.direct_runs().filter(|_| !self.is_direct()).find(is_sound)
+        // A provider that was asked directly knows best, and a tunnel is no sign of life.
+        let is_own = |connection| core.connections.get(connection).is_some_and(|entry| entry.own.tunnel.is_none());
+        let is_sound =
+            |connection: &ConnectionId| core.connections.is_sound(core.now, *connection) && is_own(*connection);
+        if self.is_direct() { None } else { self.body.direct_runs().find(is_sound) }
     }
 }
 

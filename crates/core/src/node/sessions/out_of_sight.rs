@@ -135,9 +135,10 @@ impl ProviderSessions {
         let is_open = !session.is_accepted && (!session.was_offered || session.repeats > 0);
         let is_of_hub = session.request.asked_by.is_some_and(|asked_by| core.is_hub(asked_by));
         let first = (is_open && is_of_hub && !session.request.relayed).then(|| session.request.clone());
-        let is_open = |repeated: &RepeatedRequest| core.now < repeated.last + repeated.request.deadline;
-        let repetition = session.latest_repetition.take().filter(|repeated| is_open(repeated));
-        let repetition = repetition.map(|repeated| repeated.request);
+        let repetition = session.latest_repetition.take().map(|repeated| *repeated);
+        // The hub has forgotten one that is past its deadline.
+        let is_known = |repeated: &RepeatedRequest| core.now < repeated.last + repeated.request.deadline;
+        let repetition = repetition.filter(is_known).map(|repeated| repeated.request);
         for request in first.into_iter().chain(repetition) {
             session.is_left_to_hub = true;
             super::decline(core, &request, Reason::Unreachable, None);
