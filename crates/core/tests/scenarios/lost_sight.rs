@@ -1,4 +1,4 @@
-//! What else happens while two nodes lose sight of each other: one direction fails, hubs die, others lose it too.
+//! Two nodes lose sight of each other while something else happens: one direction fails, hubs die, others lose it too.
 
 use crate::out_of_sight::*;
 use crate::tiers::{HubTree, place};
@@ -16,13 +16,7 @@ fn given_calls_outlast_outages() {
         let ticket = pair.world.request_with(pair.requester, render(), ANYWHERE, |wanted| {
             (wanted.body, wanted.timeout) = (object(3000), Some(60 * SECOND));
         });
-        for earliest in [3_000, 2_000] {
-            pair.world.run(MS * (earliest + random.below(6_000) as u32));
-            pair.world.heal();
-            pair.world.run(MS * random.below(3_000) as u32);
-            pair.lose_sight();
-        }
-        pair.world.heal();
+        pair.regain_and_lose_twice(&mut random);
         let ending = pair.world.outcome(pair.requester, ticket);
         let is_whole = matches!(&ending, NodeEvent::Finished { summary, .. } if summary.complete);
         assert!(is_whole && pair.runs() == 1, "seed {seed}, {case:?}: {ending:?}, {} runs", pair.runs());
@@ -176,5 +170,42 @@ fn seldom_stream_stays_direct() {
         let summary = finished(&mut pair.world, requester, ticket);
         let about = format!("seed {seed}, {case:?}: {summary:?}");
         assert!(summary.packets == 5 && !summary.relayed && pair.last_opened() == session, "{about}");
+    });
+}
+
+/// A hub that repeats a request for a flow that comes directly, with addresses at which nobody is, does not get the flow.
+#[test]
+fn lying_hub_gets_no_lively_flow() {
+    for_seeds(12, |seed| {
+        let case = PairCase { hubs: 1, idle: SECOND, ..PairCase::of_seed(seed) };
+        let mut pair = ConnectedPair::new(seed, case);
+        let (provider, hub) = (pair.provider, pair.world.home(pair.provider).unwrap());
+        pair.world.corpus = Some(Vec::new());
+        let ticket = pair.ask(Service::Track);
+        pair.run_until_it_comes(ticket);
+        let said = |world: &mut World| {
+            let corpus = world.corpus.replace(Vec::new()).unwrap_or_default();
+            corpus.iter().filter_map(|message| Message::decode(message).ok()).collect::<Vec<_>>()
+        };
+        let routed = said(&mut pair.world).into_iter().find_map(|message| match message {
+            Message::Request(RequestMessage::Request(request)) if request.route.is_some() => Some(request),
+            _ => None,
+        });
+        let mut forged = routed.unwrap();
+        forged.id = RequestId(forged.id.0 ^ 1);
+        if let Some(route) = &mut forged.route {
+            route.reply_to = addresses(99);
+        }
+        let forged = Message::from(RequestMessage::Request(forged)).encode();
+        for _ in 0..16 {
+            assert!(pair.world.inject(hub, provider, forged.clone()), "seed {seed}");
+            pair.world.run(500 * MS);
+        }
+        let summary = finished(&mut pair.world, pair.requester, ticket);
+        let is_left = |message: &Message| {
+            matches!(message, Message::Request(RequestMessage::Decline(Decline { reason: Reason::Unreachable, .. })))
+        };
+        assert!(summary.complete && !summary.relayed, "seed {seed}, {case:?}: {summary:?}");
+        assert!(!said(&mut pair.world).iter().any(is_left), "seed {seed}, {case:?}: it was left to the hub");
     });
 }

@@ -114,6 +114,17 @@ impl ConnectedPair {
         self.world.cut(self.provider, self.requester);
     }
 
+    /// Two that are out of sight see each other again, lose sight once more, and see each other for good.
+    pub(crate) fn regain_and_lose_twice(&mut self, random: &mut SplitMix64) {
+        for earliest in [3_000, 2_000] {
+            self.world.run(MS * (earliest + random.below(6_000) as u32));
+            self.world.heal();
+            self.world.run(MS * random.below(3_000) as u32);
+            self.lose_sight();
+        }
+        self.world.heal();
+    }
+
     pub(crate) fn run_until_it_comes(&mut self, ticket: Ticket) {
         let requester = self.requester;
         let has_begun = |world: &World| world.hosts[requester.0].payloads(ticket).count() > 5;
@@ -238,13 +249,7 @@ fn moved_flows_come_whole_and_once() {
                 pair.ask_for_whole_video()
             }
         };
-        for earliest in [3_000, 2_000] {
-            pair.world.run(MS * (earliest + random.below(6_000) as u32));
-            pair.world.heal();
-            pair.world.run(MS * random.below(3_000) as u32);
-            pair.lose_sight();
-        }
-        pair.world.heal();
+        pair.regain_and_lose_twice(&mut random);
         let ending = pair.world.outcome(pair.requester, ticket);
         // The provider takes a single stream at a time, and keeps the place of one whose acceptance was lost.
         let is_busy = matches!(ending, NodeEvent::Failed { reason: Reason::Busy, .. });
