@@ -1,7 +1,7 @@
 //! Programs of plans: what they learn, print, measure and leave behind.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::RwLockReadGuard;
 
@@ -262,6 +262,15 @@ fn program_with_root_sees_only_that() {
     assert_eq!(fs::read_to_string(&outside).unwrap(), "mine");
 }
 
+/// Marks the four runs as valid, as the other load of this machine may have made some of them late.
+fn believe_runs(sweep: &Path) {
+    for run in ["a_seed-1", "a_seed-2", "b_seed-1", "b_seed-2"] {
+        let record = sweep.join(run).join("run.json");
+        let text = fs::read_to_string(&record).unwrap_or_else(|error| panic!("{}: {error}", record.display()));
+        fs::write(record, text.replace("\"valid\": false", "\"valid\": true")).unwrap();
+    }
+}
+
 #[test]
 fn sweep_compares_measurements() {
     let print = "echo \"{\\\"measure\\\":\\\"cost\\\",\\\"value\\\":$COST,\\\"unit\\\":\\\"ms\\\",\\\"better\\\":\\\"lower\\\"}\"; \
@@ -272,12 +281,17 @@ fn sweep_compares_measurements() {
     let trial = ProgramTrial::new(&plan);
     let output = trial.emulate(&["sweep", "trial.toml", "-o", "all"]);
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
-    let cells = fs::read_to_string(trial.folder.path().join("all/cells.csv")).unwrap();
+    let all = trial.folder.path().join("all");
+    believe_runs(&all);
+    // It runs nothing again, and writes its pages anew.
+    let output = trial.emulate(&["sweep", "trial.toml", "-o", "all"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let cells = fs::read_to_string(all.join("cells.csv")).unwrap();
     assert!(
         cells.contains(",a,SYSTEM,2,\"cost, mean\",15,") && cells.contains(",b,SYSTEM,2,\"cost, mean\",30,"),
         "{cells}"
     );
-    assert!(trial.folder.path().join("all/figures/cost-median.svg").is_file());
+    assert!(all.join("figures/cost-median.svg").is_file());
     let output = trial.emulate(&["compare", "all/a", "all/b", "--json"]);
     let told: serde_json::Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
