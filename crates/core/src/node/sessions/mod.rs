@@ -7,7 +7,7 @@
 //! | `out_of_sight` | requesters that are out of sight, whom a hub reaches |
 //! | `permission` | requesters that the group's policy does not allow |
 //! | `call_bodies`, `body_reception` | the body of a call, before its source |
-//! | `session`, `serve`, `object_scheduler` | the acceptance, the data, and how much of objects at once |
+//! | `session`, `progress`, `serve`, `object_scheduler` | the acceptance, the data, and how much of objects at once |
 //! | `publish`, `publications`, `sealed_keys` | a reflected stream: one source, any number of members, and what opens it |
 
 mod body_reception;
@@ -16,6 +16,7 @@ mod load;
 mod object_scheduler;
 mod out_of_sight;
 mod permission;
+mod progress;
 pub(super) mod publications;
 pub(super) mod publish;
 mod requester_dialing;

@@ -11,8 +11,9 @@ use roost_wire::{ConnectionId, Time};
 
 use super::ProviderSessions;
 use super::permission::way_to;
+use super::progress::{AcceptanceProgress, HubWay, RepeatedRequest};
 use super::serve_request::ServeRequest;
-use super::session::{REDIAL_PAUSE, RepeatedRequest, Session, SessionPhase};
+use super::session::{REDIAL_PAUSE, Session, SessionPhase};
 use crate::flow::{SILENCE_TIMEOUT, StreamSender};
 use crate::node::api::SessionId;
 use crate::node::connections::{ConnectionLoss, DialTarget, SIGN_PAUSE};
@@ -132,7 +133,11 @@ impl ProviderSessions {
             return;
         }
         // A requester that has the acceptance does not repeat its request.
-        let is_open = !session.is_accepted && (!session.was_offered || session.repeats > 0);
+        let is_open = match session.acceptance {
+            AcceptanceProgress::Unsent => true,
+            AcceptanceProgress::Sent => session.repeats > 0,
+            AcceptanceProgress::Taken => false,
+        };
         let is_of_hub = session.request.asked_by.is_some_and(|asked_by| core.is_hub(asked_by));
         let first = (is_open && is_of_hub && !session.request.relayed).then(|| session.request.clone());
         let repetition = session.latest_repetition.take().map(|repeated| *repeated);
@@ -140,7 +145,7 @@ impl ProviderSessions {
         let is_known = |repeated: &RepeatedRequest| core.now < repeated.last + repeated.request.deadline;
         let repetition = repetition.filter(is_known).map(|repeated| repeated.request);
         for request in first.into_iter().chain(repetition) {
-            session.is_left_to_hub = true;
+            session.hub_way = HubWay::Left;
             super::decline(core, &request, Reason::Unreachable, None);
         }
     }
@@ -156,9 +161,11 @@ impl ProviderSessions {
             let is_heard = core.now.since(session.heard) < SILENCE_TIMEOUT;
             let is_of_other = session.request.relayed && Some(session.request.key.0) != asked_by;
             // A call is run once, and whoever is silent may have lost its way.
-            let goes_on = match session.is_moved {
-                true => is_call || is_heard,
-                false => is_call && is_of_other && (is_heard || !matches!(session.phase, SessionPhase::Fetching(_))),
+            let goes_on = match session.hub_way {
+                HubWay::Moved => is_call || is_heard,
+                HubWay::Unchanged | HubWay::Left => {
+                    is_call && is_of_other && (is_heard || !matches!(session.phase, SessionPhase::Fetching(_)))
+                }
             };
             goes_on && session.is_for(request) && !session.is_over() && is_up
         };
@@ -176,7 +183,7 @@ impl ProviderSessions {
         let is_same = |session: &Session| session.is_flow_of(request) && !request.relayed;
         let Some(id) = self.live_where(is_same).first().copied() else { return false };
         let Some(session) = self.sessions.get_mut(&id) else { return false };
-        session.is_accepted = true;
+        session.acceptance = AcceptanceProgress::Taken;
         if !request.addresses.is_empty() {
             session.request.addresses.clone_from(&request.addresses);
         }
@@ -188,7 +195,7 @@ impl ProviderSessions {
         let is_lost = !session.connection.is_some_and(|connection| core.connections.is_sound(core.now, connection));
         let is_out_of_reach = is_lost && self.unreached.holds(core.now, request.requester, &request.dialable());
         if is_of_hub && is_out_of_reach && !session.waits_for_requester() {
-            session.is_left_to_hub = true;
+            session.hub_way = HubWay::Left;
             super::decline(core, request, Reason::Unreachable, None);
             return true;
         }
@@ -212,7 +219,7 @@ impl ProviderSessions {
     pub(super) fn move_to_hub(&mut self, core: &mut Core, request: &ServeRequest) -> bool {
         let Some(hub) = request.asked_by.filter(|_| request.relayed) else { return false };
         let is_moved = |session: &Session| {
-            let is_there = session.is_left_to_hub || matches!(session.phase, SessionPhase::Reaching);
+            let is_there = session.hub_way == HubWay::Left || matches!(session.phase, SessionPhase::Reaching);
             session.is_of(request) && is_there
         };
         let Some(id) = self.sessions.iter().find(|(_, session)| is_moved(session)).map(|(id, _)| *id) else {
@@ -273,7 +280,7 @@ impl Session {
     /// tell it to a hub.
     fn waits_for_requester(&self) -> bool {
         let is_whole = matches!(&self.phase, SessionPhase::Streaming(stream) if stream.is_whole());
-        is_whole && self.is_accepted
+        is_whole && self.acceptance == AcceptanceProgress::Taken
     }
 
     /// True if its requester has not been heard for some round trips, or cannot be.
@@ -313,14 +320,15 @@ impl Session {
         core.timers.clear(Timer::Reach(id));
         core.timers.clear(Timer::Accept(id));
         self.request = request.clone();
-        (self.is_moved, self.is_left_to_hub, self.dialling) = (true, false, false);
+        (self.hub_way, self.dialling) = (HubWay::Moved, false);
         self.expires = self.expires.max(core.now + request.deadline);
         self.heard = core.now;
         if matches!(self.phase, SessionPhase::Reaching) {
             return core.timers.set(Timer::Expire(id), self.expires);
         }
         (self.connection, self.latest_repetition) = (Some(hub), None);
-        (self.tries, self.repeats, self.confirmed, self.is_accepted) = (0, 0, false, false);
+        (self.tries, self.repeats, self.confirmed) = (0, 0, false);
+        self.acceptance = AcceptanceProgress::Unsent;
         self.go_on_as(core, request);
         self.repeat_accept(core);
         match self.phase {

@@ -8,6 +8,7 @@ use roost_wire::object::MAX_HELD_BYTES;
 use roost_wire::{ConnectionId, RequestId};
 
 use super::object_scheduler::probe_path;
+use super::progress::AcceptanceProgress;
 use super::publications::LiveStream;
 use super::session::{ObjectOffer, SessionPhase};
 use crate::flow::{INLINE_BYTES, MAX_PACKET_BYTES, ObjectSender, WINDOW_BYTES};
@@ -173,7 +174,7 @@ impl ProviderSessions {
             session.interrupt();
         }
         session.heard = core.now;
-        (session.confirmed, session.is_accepted) = (true, true);
+        (session.confirmed, session.acceptance) = (true, AcceptanceProgress::Taken);
         core.timers.clear(Timer::Accept(id));
         let (is_object, is_large) = match &session.phase {
             SessionPhase::Sending(object) => (true, object.length() > WINDOW_BYTES),

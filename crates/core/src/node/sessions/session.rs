@@ -10,6 +10,7 @@ use roost_wire::messages::{
 use roost_wire::{Cell, Channel, ConnectionId, Delivery, RequestId, Time};
 
 use super::body_reception::BodyReception;
+use super::progress::{AcceptanceProgress, HubWay, RepeatedRequest};
 use super::publications::{LiveStream, MEMBER_SILENCE};
 use super::serve_request::ServeRequest;
 use crate::flow::{ObjectSender, SILENCE_TIMEOUT, StreamSender, usual_kbps};
@@ -46,14 +47,8 @@ pub(super) struct Session {
     pub(super) repeats: u32,
     /// The latest request of a hub, under another number, by a requester to which nothing comes.
     pub(super) latest_repetition: Option<Box<RepeatedRequest>>,
-    /// True once the requester is known to have accepted: it has reported, or asked again for what it has in part.
-    pub(super) is_accepted: bool,
-    /// True once its acceptance has left this node.
-    pub(super) was_offered: bool,
-    /// True once the hub was told that there is no way to the requester.
-    pub(super) is_left_to_hub: bool,
-    /// True if it goes on by way of a hub, after another way.
-    pub(super) is_moved: bool,
+    pub(super) acceptance: AcceptanceProgress,
+    pub(super) hub_way: HubWay,
     /// The end of the request's deadline.
     pub(super) expires: Time,
     pub(super) heard: Time,
@@ -61,15 +56,6 @@ pub(super) struct Session {
     pub(super) moved: Time,
     /// The source has ended but the end could not be sent yet.
     pub(super) ending: bool,
-}
-
-/// A request for a flow under way that a hub brings, perhaps several times.
-#[derive(Debug)]
-pub(super) struct RepeatedRequest {
-    pub(super) request: ServeRequest,
-    /// The times at which it came first and last.
-    pub(super) first: Time,
-    pub(super) last: Time,
 }
 
 /// An object that a session accepts with.
@@ -120,10 +106,8 @@ impl Session {
             confirmed: false,
             repeats: 0,
             latest_repetition: None,
-            is_accepted: false,
-            was_offered: false,
-            is_left_to_hub: false,
-            is_moved: false,
+            acceptance: AcceptanceProgress::Unsent,
+            hub_way: HubWay::Unchanged,
             expires: now + deadline,
             heard: now,
             moved: now,
@@ -196,7 +180,7 @@ impl Session {
     /// Sends the acceptance, if there is one and a way.
     pub(super) fn send_accept(&mut self, core: &mut Core) {
         if let (Some(accept), Some(connection)) = (&self.accept, self.connection) {
-            self.was_offered = true;
+            self.acceptance = self.acceptance.max(AcceptanceProgress::Sent);
             core.send(connection, RequestMessage::Accept(accept.clone()));
         }
     }
@@ -204,7 +188,9 @@ impl Session {
     /// Sends it once more; the path has shown that it loses, so reliably.
     pub(super) fn repeat_accept(&mut self, core: &mut Core) {
         if let Some(accept) = &self.accept {
-            self.was_offered |= self.connection.is_some();
+            if self.connection.is_some() {
+                self.acceptance = self.acceptance.max(AcceptanceProgress::Sent);
+            }
             self.send_reliably(core, RequestMessage::Accept(accept.clone()));
         }
     }
@@ -321,7 +307,7 @@ impl Session {
         format: String,
     ) {
         self.kbps = bits_per_second.div_ceil(1000);
-        self.accept = Some(self.acceptance(core, cell, self.stream_description(bits_per_second, format)));
+        self.accept = Some(self.new_accept(core, cell, self.stream_description(bits_per_second, format)));
         let is_whole = self.request.terms.is_whole();
         let make = if is_whole { StreamSender::reliable } else { StreamSender::new };
         self.phase = SessionPhase::Streaming(make(self.request.key.1, core.now));
@@ -348,7 +334,7 @@ impl Session {
     pub(super) fn set_stream_keys(&mut self, core: &Core, cell: Cell, live: &LiveStream) {
         let flow = self.stream_description(live.bits_per_second, live.format.clone());
         let (stream_keys, provider) = (Some(live.keys(core.now)), None);
-        self.accept = Some(Accept { stream_keys, provider, ..self.acceptance(core, cell, flow) });
+        self.accept = Some(Accept { stream_keys, provider, ..self.new_accept(core, cell, flow) });
     }
 
     fn stream_description(&self, bits_per_second: u32, format: String) -> FlowDescription {
@@ -369,7 +355,7 @@ impl Session {
         let resume = self.request.spec.resume.filter(|has| has.digest == digest && has.offset <= length);
         let offset = resume.map(|has| has.offset);
         let flow = FlowDescription::Object { bytes: length, digest, format, inline: None, offset };
-        let accept = self.acceptance(core, cell, flow);
+        let accept = self.new_accept(core, cell, flow);
         self.report(core);
         // Ahead of the chunks on their own flow, so that they cannot overtake it.
         self.accept = Some(accept);
@@ -388,13 +374,13 @@ impl Session {
     ) {
         let flow =
             FlowDescription::Object { bytes: object.len() as u64, digest, format, inline: Some(object), offset: None };
-        self.accept = Some(self.acceptance(core, cell, flow));
+        self.accept = Some(self.new_accept(core, cell, flow));
         self.repeats = 0;
         self.report(core);
         self.send_accept(core);
     }
 
-    fn acceptance(&self, core: &Core, cell: Cell, flow: FlowDescription) -> Accept {
+    fn new_accept(&self, core: &Core, cell: Cell, flow: FlowDescription) -> Accept {
         let provider = Some(core.node).filter(|_| self.request.relayed);
         Accept { id: self.request.key.1, nonce: self.request.nonce, flow, cell, provider, stream_keys: None }
     }
