@@ -145,7 +145,8 @@ pub struct HubCounters {
     /// Answers and data of flows that the hub does not know (any more).
     pub stray: u64,
     pub forwards: u64,
-    /// Requests handed to the same provider again because the requester repeated them.
+    /// Requests handed to the same provider again because the requester repeated them, and relayed ones to the same hub
+    /// after its silence.
     pub repeats: u64,
     /// Providers held back because they stayed silent.
     pub suspensions: u64,

@@ -15,6 +15,7 @@ mod declines;
 mod direct;
 mod documents;
 mod endpoint_faults;
+mod equal_providers;
 mod failback;
 mod fairness;
 mod homes;

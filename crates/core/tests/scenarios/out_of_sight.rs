@@ -149,9 +149,13 @@ impl ConnectedPair {
     }
 
     pub(crate) fn runs(&self) -> usize {
+        self.runs_at(self.provider)
+    }
+
+    pub(crate) fn runs_at(&self, provider: HostId) -> usize {
         let is_run =
             |event: &NodeEvent| matches!(event, NodeEvent::OpenSource { request, .. } if request.service.is_call());
-        self.world.events(self.provider).iter().filter(|(_, event)| is_run(event)).count()
+        self.world.events(provider).iter().filter(|(_, event)| is_run(event)).count()
     }
 }
 

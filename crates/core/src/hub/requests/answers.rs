@@ -171,6 +171,7 @@ impl Requests {
             return;
         };
         self.note_answer(turn.core, key);
+        self.end_hop_wait(key);
         self.note_dialling(key);
         let provider = self.provider_address(turn, key, to, from.connection, told);
         let Some(asked) = self.table.get_mut(key) else { return };
@@ -226,6 +227,7 @@ impl Requests {
             accept.provider = Some(node);
         }
         self.note_answer(turn.core, key);
+        self.end_hop_wait(key);
         self.note_success(to);
         self.relays.accepted(now, accept.id);
         if matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. }) {
@@ -263,6 +265,7 @@ impl Requests {
             wanted.provider = Some(node);
         }
         self.note_answer(turn.core, key);
+        self.end_hop_wait(key);
         let Some(asked) = self.table.get_mut(key) else { return };
         if let RequestStage::Handed { repeated, .. } = &mut asked.stage {
             *repeated = false;

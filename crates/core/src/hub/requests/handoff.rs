@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{HopAction, HubHop, ProbeMessage, Reason, Request, RequestMessage, Route, RouteDirection};
-use roost_wire::{Address, Channel, ConnectionId, NodeId, RequestId, SchemeSet, Time};
+use roost_wire::messages::{HopAction, HubHop, ProbeMessage, Reason, Request, RequestMessage, Route};
+use roost_wire::{Address, Channel, ConnectionId, NodeId, RequestId, SchemeSet};
 
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use crate::hub::RequestOutcome;
@@ -12,8 +12,7 @@ use crate::hub::dialable::DialAttempt;
 use crate::hub::provider_event::ProviderEvent;
 use crate::hub::relay::{RelayEnd, RelaySubject};
 use crate::hub::requests::{RequestTurn, Requests};
-use crate::hub::route::{ASKS, HOPS};
-use crate::hub::sender::Sender;
+use crate::hub::route::HOPS;
 use crate::machine::Traffic;
 use crate::request_key::RequestKey;
 
@@ -257,8 +256,10 @@ impl Requests {
                 if may_still_answer {
                     return;
                 }
-                // At the first repetition another one serves, if there is one.
-                let is_late = now >= *sent + turn.core.remotes.answer_timeout(way) && !asked.choices.is_empty();
+                // At the first repetition another one serves, if there is one. A call may be running.
+                let is_late = now >= *sent + turn.core.remotes.answer_timeout(way)
+                    && !asked.choices.is_empty()
+                    && !asked.spec.service.is_call();
                 if (*repeated || is_late) && !*accepted {
                     return self.give_up(turn, key, to, relay, Reason::Unreachable);
                 }
@@ -267,74 +268,6 @@ impl Requests {
                 self.hand_again(turn, key, way, to, relay);
             }
         }
-    }
-
-    /// The repetition goes the same way as the request, which must be
-    /// confirmed anew.
-    fn resend_to_hub(
-        &mut self,
-        turn: &mut RequestTurn<'_>,
-        key: RequestKey,
-        to: RequestTarget,
-        relay: Option<RequestId>,
-    ) {
-        let now = turn.core.now;
-        let Some(connection) = turn.core.connection_to(to.remote()) else {
-            return self.give_up(turn, key, to, relay, Reason::Unreachable);
-        };
-        turn.core.counters.repeats += 1;
-        let hop_due = turn.core.hop_due(connection, to);
-        let (repeated, accepted) = (true, false);
-        self.table.set_stage(key, RequestStage::Handed { to, relay, sent: now, repeated, accepted, hop_due });
-        self.hand_again(turn, key, connection, to, relay);
-    }
-
-    /// A hub has not said in time that it has the request: the next one is asked,
-    /// and this one again in the end, more often if there is no other.
-    pub(crate) fn on_hop_timeout(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
-        let Some(asked) = self.table.get_mut(key) else { return };
-        let RequestStage::Handed { to: RequestTarget::Hub { hub, way, named, silences }, relay, .. } = asked.stage
-        else {
-            return;
-        };
-        let to = RequestTarget::Hub { hub, way, named, silences };
-        turn.core.counters.hop_timeouts += 1;
-        let asks = if asked.choices.is_empty() { ASKS } else { ASKS - 1 };
-        if silences + 1 < asks {
-            asked.choices.push_back(RequestTarget::Hub { hub, way, named, silences: silences + 1 });
-        }
-        let is_first = silences == 0 && way == RouteDirection::Down;
-        if let Some((provider, _)) = named.filter(|(node, _)| is_first && turn.core.remotes.is_up(*node)) {
-            // Nothing has to be between it and this hub.
-            let itself = RequestTarget::Node(provider);
-            asked.choices.retain(|choice| *choice != itself);
-            asked.rest.retain(|choice| *choice != itself);
-            asked.choices.push_front(itself);
-        }
-        turn.core.remotes.mark_unresponsive(hub);
-        self.give_up(turn, key, to, relay, Reason::for_silence(way));
-    }
-
-    /// The first answer to a request that was not repeated measures the way.
-    pub(crate) fn time_hop(&mut self, core: &mut HubCore, from: Sender, key: RequestKey) {
-        let now = core.now;
-        if let Some(RoutedRequest {
-            stage: RequestStage::Handed { sent, repeated: false, hop_due: Some(_), .. }, ..
-        }) = self.table.get(key)
-        {
-            core.remotes.record_rtt(from.connection, now.since(*sent));
-        }
-    }
-
-    /// A hub has the request and takes care of it.
-    pub(crate) fn on_request_ack(&mut self, key: RequestKey) {
-        let Some(RoutedRequest { stage: RequestStage::Handed { to, relay, sent, repeated, accepted, .. }, .. }) =
-            self.table.get(key)
-        else {
-            return;
-        };
-        let (to, relay, sent, repeated, accepted) = (*to, *relay, *sent, *repeated, *accepted);
-        self.table.set_stage(key, RequestStage::Handed { to, relay, sent, repeated, accepted, hop_due: None });
     }
 
     pub(super) fn hand_again(
@@ -397,13 +330,5 @@ impl Requests {
             self.record_reason(key, Reason::Unreachable);
             self.advance(turn, key);
         }
-    }
-}
-
-impl HubCore {
-    /// Time at which another hub should have said that it has a request.
-    fn hop_due(&self, connection: ConnectionId, to: RequestTarget) -> Option<Time> {
-        let now = self.now;
-        to.node().is_none().then(|| now + self.remotes.answer_timeout(connection))
     }
 }

@@ -202,7 +202,7 @@ impl Requests {
         match self.handed_to(from, id, requester) {
             Some((key, to)) => {
                 self.time_hop(turn.core, from, key);
-                self.on_request_ack(key);
+                self.end_hop_wait(key);
                 if let Some(provider) = provider {
                     self.found_provider(turn, key, provider);
                     self.tell_provider(turn.core, key, provider);

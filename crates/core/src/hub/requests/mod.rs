@@ -10,6 +10,7 @@ mod copies;
 mod copy_target;
 mod handoff;
 mod held_requests;
+mod hop_silence;
 mod hub_routing;
 mod overflow;
 mod permission;

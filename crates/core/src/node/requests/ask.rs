@@ -47,9 +47,11 @@ impl OutgoingRequests {
     }
 
     /// The home has been silent: puts the same request to the standby as well.
-    /// Whoever is asked twice knows it by its number and nonce.
+    /// Whoever is asked twice knows it by its number and nonce. A call that a provider has may run, and the standby
+    /// might give it to another one.
     fn hedge(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
-        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.tries > 1) else { return };
+        let is_due = |asked: &&mut OutgoingRequest| asked.tries > 1 && !asked.body.was_given();
+        let Some(asked) = self.asked.get_mut(&id).filter(is_due) else { return };
         let Some(standby) = attach.standby().filter(|standby| asked.may_go_over(core, *standby)) else { return };
         core.counters.hedges += u64::from(asked.hedge.is_none());
         asked.hedge = Some(standby);
