@@ -1,6 +1,6 @@
 //! An emulated network whose links tests cut and slow down: each host in its own namespace, with real daemons on it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -19,6 +19,8 @@ pub struct Lab<'a> {
     said: BufReader<ChildStdout>,
     /// The host on which the end of a line is announced.
     somewhere: String,
+    /// The process of each daemon, as the lab numbers it.
+    daemons: BTreeMap<String, u32>,
 }
 
 impl<'a> Lab<'a> {
@@ -35,7 +37,8 @@ impl<'a> Lab<'a> {
         let mut shell = command.spawn().expect("emulate starts");
         let lines = shell.stdin.take();
         let said = BufReader::new(shell.stdout.take().expect("its output is piped"));
-        let mut lab = Self { network, shell, lines, said, somewhere: connections[0].0.to_owned() };
+        let mut lab =
+            Self { network, shell, lines, said, somewhere: connections[0].0.to_owned(), daemons: BTreeMap::new() };
         lab.run("");
         lab
     }
@@ -104,8 +107,26 @@ impl<'a> Lab<'a> {
         let (socket, log) = (text(&client.socket), text(&self.network.path(&format!("{name}.log"))));
         let program = text(&binary(program));
         let arguments = arguments.join(" ");
-        self.run(&format!("{host} {program} --identity {identity} --socket {socket} {arguments} > {log} 2>&1 &"));
+        let daemon = format!("{program} --identity {identity} --socket {socket} {arguments}");
+        let process = self.run(&format!("{host} {daemon} > {log} 2>&1 & echo $!"));
+        self.daemons.insert(name.to_owned(), process.trim().parse().expect("the shell prints a process"));
         client
+    }
+
+    /// Kills a daemon of this lab.
+    ///
+    /// # Panics
+    /// Panics if no daemon of this name was started.
+    pub fn kill(&mut self, name: &str) {
+        let process = self.daemons.remove(name).expect("a daemon of the lab");
+        // The lab numbers its processes by itself.
+        self.run(&format!("{} kill -KILL {process}", self.somewhere));
+    }
+
+    /// Loses from now on all that `speaker` sends to `deaf`; the other direction stays.
+    pub fn deafen(&mut self, deaf: &str, speaker: &str) {
+        let [from, to] = [speaker, deaf].map(|host| self.address_of(host));
+        self.run(&format!("router ip rule add from {from} to {to} blackhole"));
     }
 }
 

@@ -26,6 +26,11 @@ fn is_served(requester: &Client, at: &str) {
 /// Two hubs, a provider at 5,5 and a requester, each with its own connection to a
 /// router; the nodes have a home and a standby.
 fn star<'a>(network: &'a Network, like: &str) -> (Lab<'a>, Client, Client) {
+    star_with(network, like, &[])
+}
+
+/// As [`star`], with more arguments for the provider.
+pub(crate) fn star_with<'a>(network: &'a Network, like: &str, provides: &[&str]) -> (Lab<'a>, Client, Client) {
     let hosts = ["sn1", "sn2", "provider", "requester"];
     let connections: Vec<Connection<'_>> = hosts.iter().map(|host| (*host, "router", like)).collect();
     let mut lab = Lab::new(network, &connections);
@@ -33,7 +38,7 @@ fn star<'a>(network: &'a Network, like: &str) -> (Lab<'a>, Client, Client) {
     lab.supernode("sn2", &["--sibling", "udp://sn1:7700"]);
     first.wait_for("the hubs have not met", |status| (status["index"]["hubs"] == 1).then_some(()));
     let hubs = ["--super", "udp://sn1:7700", "--super", "udp://sn2:7700"];
-    let provider = lab.node("provider", "5,5", &[&hubs[..], &["--services", "sensor"]].concat());
+    let provider = lab.node("provider", "5,5", &[&hubs[..], &["--services", "sensor"], provides].concat());
     let requester = lab.node("requester", "1,1", &hubs);
     for node in [&provider, &requester] {
         node.wait_for("it has no standby", |status| status["standby"]["name"].as_str().map(|_| ()));
@@ -87,10 +92,8 @@ fn nodes_out_of_sight_are_relayed() {
     let network = Network::new();
     let (mut lab, provider, requester) = star(&network, QUICK);
     is_served(&requester, "5,5");
-    let at = ["provider", "requester"].map(|host| lab.address_of(host));
-    for (from, to) in [(&at[0], &at[1]), (&at[1], &at[0])] {
-        lab.run(&format!("router ip rule add from {from} to {to} blackhole"));
-    }
+    lab.deafen("provider", "requester");
+    lab.deafen("requester", "provider");
     let relayed = |timeout: &str| {
         let reading = text(&network.path("reading"));
         let report = requester.json(&["request", "sensor", "--at", "5,5", "--timeout", timeout, "-o", &reading]);

@@ -29,6 +29,7 @@ mod keeping;
 mod key_frames;
 mod links;
 mod local_callers;
+mod lost_sight;
 mod lying_provider;
 mod monitor;
 mod motion;

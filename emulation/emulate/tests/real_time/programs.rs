@@ -283,7 +283,7 @@ fn sweep_compares_measurements() {
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
     let all = trial.folder.path().join("all");
     believe_runs(&all);
-    // It runs nothing again, and writes its pages anew.
+    // A sweep of complete runs only writes its pages anew.
     let output = trial.emulate(&["sweep", "trial.toml", "-o", "all"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let cells = fs::read_to_string(all.join("cells.csv")).unwrap();
