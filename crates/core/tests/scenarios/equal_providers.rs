@@ -14,7 +14,7 @@ struct Trio {
 impl Trio {
     fn new(seed: u64, case: PairCase) -> Self {
         let mut pair = ConnectedPair::new(seed, case);
-        let home = pair.world.home(pair.provider).unwrap();
+        let Some(home) = pair.world.home(pair.provider) else { panic!("seed {seed}: no home") };
         let other = pair.world.node((1, 1), &[], &[home]);
         pair.world.hosts[other.0].object_bytes = Some(case.object_bytes);
         let offers = services().into_iter().map(Offer::new);

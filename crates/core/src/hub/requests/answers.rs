@@ -175,8 +175,8 @@ impl Requests {
         self.note_dialling(key);
         let provider = self.provider_address(turn, key, to, from.connection, told);
         let Some(asked) = self.table.get_mut(key) else { return };
-        if let RequestStage::Handed { repeated, .. } = &mut asked.stage {
-            *repeated = false;
+        if let RequestStage::Handed { repeats, .. } = &mut asked.stage {
+            *repeats = 0;
         }
         if !asked.may_be_pending(now) {
             turn.core.over_limit(from.node, HubLimit::PendingAnswers);
@@ -267,8 +267,8 @@ impl Requests {
         self.note_answer(turn.core, key);
         self.end_hop_wait(key);
         let Some(asked) = self.table.get_mut(key) else { return };
-        if let RequestStage::Handed { repeated, .. } = &mut asked.stage {
-            *repeated = false;
+        if let RequestStage::Handed { repeats, .. } = &mut asked.stage {
+            *repeats = 0;
         }
         let (relay, connection) = (wanted.id, asked.connection);
         self.relays.renew(turn.core.now, relay);

@@ -21,6 +21,10 @@ use crate::request_key::RequestKey;
 /// long way lasts.
 pub(super) const REPEAT_PAUSE: Duration = Duration::from_millis(250);
 
+/// The times that a call is put to its provider again before another one gets it: an answer may be lost, and to run it
+/// twice is worse than to wait.
+const CALL_REPEATS: u8 = 2;
+
 /// The way of an answer to its requester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AnswerWay {
@@ -74,8 +78,8 @@ impl Requests {
         self.count_handed(turn.core, key, choice);
         self.send_on(turn.core, key, connection, choice, relay, reply_to);
         let (sent, hop_due) = (turn.core.now, turn.core.hop_due(connection, choice));
-        let (repeated, accepted) = (false, false);
-        self.table.set_stage(key, RequestStage::Handed { to: choice, relay, sent, repeated, accepted, hop_due });
+        let (repeats, accepted) = (0, false);
+        self.table.set_stage(key, RequestStage::Handed { to: choice, relay, sent, repeats, accepted, hop_due });
         if relay.is_none() {
             self.tell_grant(turn, key);
             choice.node().into_iter().for_each(|node| self.tell_provider(turn.core, key, node));
@@ -247,23 +251,23 @@ impl Requests {
                     self.resend_to_hub(turn, key, to, relay);
                 }
             }
-            RequestStage::Handed { to, relay, sent, repeated, accepted, .. } => {
+            RequestStage::Handed { to, relay, sent, repeats, accepted, .. } => {
                 let (to, relay) = (*to, *relay);
                 let Some(way) = turn.core.remotes.best_connection(to.remote(), SchemeSet::ALL) else {
                     return self.give_up(turn, key, to, relay, Reason::Unreachable);
                 };
-                let may_still_answer = *repeated && now < *sent + turn.core.remotes.answer_timeout(way);
+                let may_still_answer = *repeats > 0 && now < *sent + turn.core.remotes.answer_timeout(way);
                 if may_still_answer {
                     return;
                 }
+                let is_call = asked.spec.service.is_call();
                 // At the first repetition another one serves, if there is one. A call may be running.
-                let is_late = now >= *sent + turn.core.remotes.answer_timeout(way)
-                    && !asked.choices.is_empty()
-                    && !asked.spec.service.is_call();
-                if (*repeated || is_late) && !*accepted {
+                let is_late = now >= *sent + turn.core.remotes.answer_timeout(way) && !asked.choices.is_empty();
+                let is_silent = if is_call { *repeats >= CALL_REPEATS } else { *repeats > 0 || is_late };
+                if is_silent && !*accepted {
                     return self.give_up(turn, key, to, relay, Reason::Unreachable);
                 }
-                (*sent, *repeated) = (now, true);
+                (*sent, *repeats) = (now, repeats.saturating_add(1));
                 turn.core.counters.repeats += 1;
                 self.hand_again(turn, key, way, to, relay);
             }
@@ -309,7 +313,7 @@ impl Requests {
         reason: Reason,
     ) {
         let once = self.table.get(key).is_some_and(|asked| {
-            matches!(asked.stage, RequestStage::Handed { repeated: false, .. }) && turn.core.remotes.is_up(to.remote())
+            matches!(asked.stage, RequestStage::Handed { repeats: 0, .. }) && turn.core.remotes.is_up(to.remote())
         });
         // A single silence may be loss: the provider goes behind the others, and stays listed.
         if let Some(node) = to.node().filter(|_| !once) {

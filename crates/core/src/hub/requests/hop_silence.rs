@@ -12,7 +12,8 @@ use crate::request_key::RequestKey;
 
 impl Requests {
     /// A hub has not said in time that it has the request: the next one is asked, and this one again in the end, more often
-    /// if there is no other. A relay would end at its provider, too. So it first goes to the same hub once more.
+    /// if there is no other. A relay would end at its provider, and a call may run there. So these go to the same hub once more
+    /// first.
     pub(crate) fn on_hop_timeout(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
         let Some(asked) = self.table.get_mut(key) else { return };
         let RequestStage::Handed { to, relay, .. } = asked.stage else { return };
@@ -21,14 +22,15 @@ impl Requests {
         let was_unresponsive = turn.core.remotes.is_unresponsive(hub);
         turn.core.remotes.mark_unresponsive(hub);
         let again = RequestTarget::Hub { hub, way, named, silences: silences + 1 };
-        if relay.is_some() && silences == 0 && !was_unresponsive {
+        let is_kept = relay.is_some() || asked.spec.service.is_call();
+        if is_kept && silences == 0 && !was_unresponsive {
             return self.resend_to_hub(turn, key, again, relay);
         }
         let asks = if asked.choices.is_empty() { ASKS } else { ASKS - 1 };
         if silences + 1 < asks {
             asked.choices.push_back(again);
         }
-        let is_first = silences <= u8::from(relay.is_some()) && way == RouteDirection::Down;
+        let is_first = silences <= u8::from(is_kept) && way == RouteDirection::Down;
         if let Some((provider, _)) = named.filter(|(node, _)| is_first && turn.core.remotes.is_up(*node)) {
             // Nothing has to be between it and this hub.
             let itself = RequestTarget::Node(provider);
@@ -53,17 +55,16 @@ impl Requests {
         };
         turn.core.counters.repeats += 1;
         let hop_due = turn.core.hop_due(connection, to);
-        let (repeated, accepted) = (true, false);
-        self.table.set_stage(key, RequestStage::Handed { to, relay, sent: now, repeated, accepted, hop_due });
+        let (repeats, accepted) = (1, false);
+        self.table.set_stage(key, RequestStage::Handed { to, relay, sent: now, repeats, accepted, hop_due });
         self.hand_again(turn, key, connection, to, relay);
     }
 
     /// The first answer to a request that was not repeated measures the way.
     pub(crate) fn time_hop(&mut self, core: &mut HubCore, from: Sender, key: RequestKey) {
         let now = core.now;
-        if let Some(RoutedRequest {
-            stage: RequestStage::Handed { sent, repeated: false, hop_due: Some(_), .. }, ..
-        }) = self.table.get(key)
+        if let Some(RoutedRequest { stage: RequestStage::Handed { sent, repeats: 0, hop_due: Some(_), .. }, .. }) =
+            self.table.get(key)
         {
             core.remotes.record_rtt(from.connection, now.since(*sent));
         }
@@ -72,12 +73,12 @@ impl Requests {
     /// Another hub has the request and takes care of it: it says so, or what it says shows it.
     pub(crate) fn end_hop_wait(&mut self, key: RequestKey) {
         let Some(RoutedRequest { stage, .. }) = self.table.get(key) else { return };
-        if let RequestStage::Handed { to, relay, sent, repeated, accepted, hop_due: Some(_) } = *stage {
+        if let RequestStage::Handed { to, relay, sent, repeats, accepted, hop_due: Some(_) } = *stage {
             let to = match to {
                 RequestTarget::Hub { hub, way, named, .. } => RequestTarget::Hub { hub, way, named, silences: 0 },
                 RequestTarget::Node(_) => to,
             };
-            self.table.set_stage(key, RequestStage::Handed { to, relay, sent, repeated, accepted, hop_due: None });
+            self.table.set_stage(key, RequestStage::Handed { to, relay, sent, repeats, accepted, hop_due: None });
         }
     }
 }

@@ -19,7 +19,7 @@ impl Requests {
     pub(crate) fn note_answer(&mut self, core: &mut HubCore, key: RequestKey) {
         let now = core.now;
         let Some(asked) = self.table.get(key) else { return };
-        if let RequestStage::Handed { to, sent, repeated: false, accepted: false, .. } = asked.stage
+        if let RequestStage::Handed { to, sent, repeats: 0, accepted: false, .. } = asked.stage
             && let Some(node) = to.node()
         {
             self.note_provider(node, ProviderEvent::Answered(now.since(sent)));
@@ -50,7 +50,7 @@ impl Requests {
     /// A request's deadline has passed.
     pub(crate) fn note_end(&mut self, key: RequestKey) {
         let Some(asked) = self.table.get(key) else { return };
-        if let RequestStage::Handed { to, relay: None, repeated: false, .. } = asked.stage {
+        if let RequestStage::Handed { to, relay: None, repeats: 0, .. } = asked.stage {
             self.note_success(to);
         }
     }

@@ -138,8 +138,8 @@ pub(super) enum RequestStage {
         /// The relayed flow, if the hub carries the answer.
         relay: Option<RequestId>,
         sent: Time,
-        /// True if it was repeated without a word since.
-        repeated: bool,
+        /// The times that it was repeated without a word since.
+        repeats: u8,
         accepted: bool,
         /// Time at which the hub should have said that it has it; `None` if it has, or
         /// is none.

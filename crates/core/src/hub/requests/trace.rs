@@ -84,7 +84,7 @@ impl Requests {
             // The certificate says who it is.
             hop.node = from.node;
             hop.round_trip_us = match asked.stage {
-                RequestStage::Handed { sent, repeated: false, .. } => {
+                RequestStage::Handed { sent, repeats: 0, .. } => {
                     let after = u32::try_from(now.since(sent).as_micros()).unwrap_or(u32::MAX);
                     Some(after.saturating_sub(hop.elapsed_us))
                 }
