@@ -115,9 +115,16 @@ pub struct ComparisonRow {
 impl ComparisonRow {
     /// Formats the ratio and its interval for people: `1.39 (1.31–1.47)`.
     pub fn ratio_text(&self) -> String {
-        let over = self.ratio.map_or_else(|| "–".to_owned(), ratio);
         let interval = self.interval.map(|interval| format!(" ({}–{})", ratio(interval.low), ratio(interval.high)));
-        over + &interval.unwrap_or_default()
+        self.over_text() + &interval.unwrap_or_default()
+    }
+
+    /// Formats the ratio alone: in brackets when it is a guess.
+    pub(crate) fn over_text(&self) -> String {
+        match self.ratio.map(ratio) {
+            Some(over) if self.measure.few => format!("({over})"),
+            over => over.unwrap_or_else(|| "–".to_owned()),
+        }
     }
 
     /// Verdict of the interval: conclusive only if 1 is not in it.

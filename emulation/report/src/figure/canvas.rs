@@ -257,7 +257,7 @@ pub(super) fn cut_to(text: &str, size: f64, room: f64) -> String {
 }
 
 /// Breaks the text into lines no wider than `room`, unless a single word is wider.
-fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
+pub(super) fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
