@@ -67,7 +67,8 @@ pub(crate) fn figure(comparison: &Comparison) -> Figure {
 }
 
 const CAPTION: &str = "Ratios B over A with 95 % confidence intervals. Blue: B is better; orange: worse; dark: \
-                       more or less of what is neither; grey: the interval leaves it open, or there is none.";
+                       more or less of what is neither; grey: the interval leaves it open, or there is none. In brackets: a guess of \
+                       too few requests.";
 
 fn figures(rows: &[&ComparisonRow]) -> Vec<Figure> {
     let figure = |group: &str| {
@@ -89,12 +90,18 @@ const fn group(kind: &MeasureKind) -> &'static str {
     }
 }
 
-/// The finding of these rows: the first that is conclusive.
+/// The finding of these rows: the first that is better or worse, or else the first that is more or less.
 fn finding(rows: &[&ComparisonRow]) -> String {
-    let sure = |row: &&&ComparisonRow| matches!(row.finding(), ComparisonFinding::Better | ComparisonFinding::Worse);
-    let Some(first) = rows.iter().find(sure) else { return "no difference that chance could not make".to_owned() };
-    let times = first.ratio.map_or_else(String::new, ratio);
-    format!("{} {times} × A", first.measure.name)
+    use ComparisonFinding::{Better, Less, More, Worse};
+    let first = |kinds: [ComparisonFinding; 2]| rows.iter().find(|row| kinds.contains(&row.finding()));
+    if let Some(first) = first([Better, Worse]).or_else(|| first([More, Less])) {
+        return format!("{} {} × A", first.measure.name, first.ratio.map_or_else(String::new, ratio));
+    }
+    match rows.iter().filter(|row| row.interval.is_some()).count() {
+        0 => "no ratio has an interval, so none can be told from chance".to_owned(),
+        all if all == rows.len() => "no difference that chance could not make".to_owned(),
+        _ => "where there is an interval, no difference that chance could not make".to_owned(),
+    }
 }
 
 fn table(compared: &[&ComparisonRow]) -> Markup {
@@ -105,7 +112,7 @@ fn table(compared: &[&ComparisonRow]) -> Markup {
                 th scope="row" { (capital(&row.measure.name)) }
                 td { (row.measure.show(row.a)) }
                 td { (row.measure.show(row.b)) }
-                td { (row.ratio.map_or_else(|| "–".to_owned(), ratio)) }
+                td { (row.over_text()) }
                 td { @if let Some(i) = row.interval { (ratio(i.low)) " – " (ratio(i.high)) } @else { "–" } }
                 td class=(match row.finding() {
                     ComparisonFinding::Better => "good",
@@ -150,5 +157,39 @@ fn methods(comparison: &Comparison) -> Markup {
                  one does so by chance. Values of several runs are geometric means, as ratios are of them."
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_statistics::{Method, RatioInterval};
+
+    use super::*;
+    use crate::measure::{Measure, MeasureDirection, MeasureUnit};
+
+    fn row(ratio: f64, interval: Option<[f64; 2]>, better: MeasureDirection) -> ComparisonRow {
+        let (kind, name) = (MeasureKind::Overhead, "overhead per service".to_owned());
+        let measure = Measure { kind, name, unit: MeasureUnit::Bytes, better, few: false };
+        let interval = interval.map(|[low, high]| RatioInterval { ratio, low, high, method: Method::Welch });
+        ComparisonRow { cell: String::new(), measure, a: 1.0, b: ratio, ratio: Some(ratio), interval }
+    }
+
+    #[test]
+    fn title_claims_no_unmade_test() {
+        let lower = MeasureDirection::Lower;
+        let (none, open) = (row(1.31, None, lower), row(1.31, Some([0.9, 1.9]), lower));
+        assert!(finding(&[&none]).starts_with("no ratio has an interval"));
+        assert_eq!(finding(&[&open]), "no difference that chance could not make");
+        assert!(finding(&[&none, &open]).starts_with("where there is an interval"));
+        let more = row(1.31, Some([1.2, 1.4]), MeasureDirection::Neither);
+        assert_eq!(finding(&[&none, &more]), "overhead per service 1.31 × A");
+    }
+
+    #[test]
+    fn ratio_of_few_has_brackets() {
+        let sure = row(0.5, None, MeasureDirection::Lower);
+        let guess = ComparisonRow { measure: Measure { few: true, ..sure.measure.clone() }, ..sure.clone() };
+        let text = figures(&[&sure, &guess]).remove(0).sheet.inline("x").0;
+        assert!(text.contains("(0.500)") && text.matches("0.500").count() == 2, "{text}");
     }
 }
