@@ -8,8 +8,9 @@ use roost_lab::Machines;
 use roost_topology::model::{Action, ProgramAction, Topology, TrafficAction};
 
 use super::error::RunError;
+use super::outlook::SET_UP;
 use super::plan::{CapturePlan, LabSettings};
-use super::prepare::{Prepared, SET_UP};
+use super::prepare::Prepared;
 use super::script::RunSchedule;
 
 /// A network that runs by itself: its programs, its traffic, its schedule.

@@ -28,6 +28,7 @@ mod measure;
 pub mod mobility;
 mod motion_recorder;
 mod outline;
+mod outlook;
 mod participants;
 mod placement;
 pub mod plan;

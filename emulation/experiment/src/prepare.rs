@@ -1,10 +1,8 @@
 //! A plan that is read, checked against its network, and placed.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use roost_lab::Machines;
 use roost_results::TOPOLOGY_FILE;
@@ -15,18 +13,12 @@ use roost_topology::{file, trace};
 
 use super::error::RunError;
 use super::placement::{self, Placement};
-use super::plan::{Architecture, Fault, FaultKind, Named, Plan, PlanError, PlanErrors, TopologySource};
+use super::plan::{Fault, FaultKind, Named, Plan, PlanError, PlanErrors, TopologySource};
 use super::plan_links;
 use super::plan_programs::{self, ProgramSettings};
 use super::replay::Replay;
 use super::rooms;
 use super::script::{DaemonSlot, RunSchedule, ScheduleItem, ScheduledAction};
-
-/// The approximate time before the first request, for the network, its test, and the daemons.
-pub(super) const SET_UP: Duration = Duration::from_secs(10);
-
-/// The most hosts of hubs that are listed for people.
-const MAX_NAMED: usize = 12;
 
 /// A plan, its network, and its placement. Nothing has been started.
 #[derive(Clone, Debug)]
@@ -105,45 +97,6 @@ impl Prepared {
         })
     }
 
-    /// Describes the run for people, as pairs of a title and a value.
-    pub fn describe(&self) -> Vec<(&'static str, String)> {
-        let Self { plan, placement, network, .. } = self;
-        let mut classes: BTreeMap<&str, usize> = BTreeMap::new();
-        for node in &placement.nodes {
-            *classes.entry(&node.class).or_default() += 1;
-        }
-        let classes: Vec<String> = classes.iter().map(|(class, count)| format!("{count} {class}")).collect();
-        let mut hubs: Vec<&str> = placement.hubs.iter().map(|hub| network.hosts[hub.host].name.as_str()).collect();
-        let more = hubs.split_off(hubs.len().min(MAX_NAMED)).len();
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        let has_tiers = plan.architecture != Architecture::ClientServerCaching && placement.tiers() > 1;
-        let tiers = if has_tiers { format!(" in {} tiers", placement.tiers()) } else { String::new() };
-        let duration = roost_topology::units::format_duration;
-        vec![
-            ("plan", plan.name.clone()),
-            (
-                "network",
-                format!("{}, {} hosts, {} links and LANs", network.name, network.hosts.len(), network.nets.len()),
-            ),
-            (
-                "architecture",
-                if hubs.is_empty() {
-                    plan.architecture.name().to_owned()
-                } else {
-                    format!("{}{tiers} on {}{more}", plan.architecture.name(), hubs.join(", "))
-                },
-            ),
-            ("nodes", format!("{} ({})", placement.nodes.len(), classes.join(", "))),
-            ("transport", plan.transport.name().to_owned()),
-            ("programs", self.topology.programs.len().to_string()),
-            ("warm-up", duration(plan.warm_up)),
-            ("nodes ask for", format!("{}, then at most {} to end", duration(plan.duration), duration(plan.drain))),
-            ("seed", plan.seed.to_string()),
-            ("traces", trace::digests(network).len().to_string()),
-            ("happenings", self.script.left().to_string()),
-        ]
-    }
-
     /// The plan with every default filled in, for the results, so that it can be repeated exactly.
     pub fn effective(&self) -> String {
         super::plan::write(&self.plan, &self.placement, &self.network)
@@ -169,13 +122,6 @@ impl Prepared {
             TopologySource::File(path) => self.file.parent().unwrap_or(Path::new("")).join(path),
             _ => self.file.clone(),
         }
-    }
-
-    /// The longest total time of the run. Requests of a warm-up end before the run begins.
-    pub fn longest(&self) -> Duration {
-        let Plan { warm_up, timeout, stream, duration, drain, .. } = self.plan;
-        let before = if warm_up.is_zero() { warm_up } else { warm_up + timeout + stream };
-        SET_UP + before + duration + drain
     }
 }
 
@@ -305,6 +251,8 @@ impl Faults<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const PLAN: &str = "topology = { star = { nodes = 4 } }\narchitecture = 'super-node'\nduration = '60s'\n";

@@ -12,7 +12,9 @@ use roost_topology::model::{Host, HostIndex, Routing, Topology};
 use roost_topology::suggest::did_you_mean;
 use roost_wire::{Cell, Role};
 
-use super::plan::{Architecture, HubSelection, Locality, Mix, Named, Participation, Plan, PlanError, SuperNodes};
+use super::plan::{
+    Architecture, HubSelection, Locality, Mix, Named, Participation, Plan, PlanError, PlanErrors, SuperNodes,
+};
 use map::DistanceMap;
 pub use targets::Targets;
 
@@ -83,7 +85,10 @@ impl Placement {
 /// Fails when the two do not fit; with the plan's line where there is one.
 pub(super) fn place(plan: &Plan, topology: &Topology, file: &Path) -> Result<Placement, PlanError> {
     let placer = Placer { plan, topology, file, map: DistanceMap::from_topology(topology) };
-    placer.check_classes()?;
+    let mut wrong = PlanErrors::default();
+    placer.check_classes(&mut wrong);
+    placer.check_mixes(&mut wrong);
+    wrong.into_result()?;
     if !plan.architecture.has_daemons() {
         return Ok(Placement { nodes: Vec::new(), hubs: Vec::new(), classes: BTreeMap::new() });
     }
@@ -128,16 +133,29 @@ impl Placer<'_> {
         PlanError::new(self.file, line, message)
     }
 
-    fn check_classes(&self) -> Result<(), PlanError> {
+    /// Records the classes of the plan of which there is no host.
+    fn check_classes(&self, wrong: &mut PlanErrors) {
         let known: BTreeSet<&str> = (0..self.topology.hosts.len()).map(|host| class_of(self.topology, host)).collect();
-        for (name, class) in &self.plan.classes {
-            if !known.contains(name.as_str()) {
-                let known: Vec<&str> = known.into_iter().collect();
-                let message = format!("no host is of class `{name}`; this topology has {}", known.join(", "));
-                return Err(self.error(class.line, message));
+        for (name, class) in self.plan.classes.iter().filter(|(name, _)| !known.contains(name.as_str())) {
+            let known: Vec<&str> = known.iter().copied().collect();
+            let near = did_you_mean(name, known.iter().copied());
+            let message = format!("no host is of class `{name}`; this topology has {}{near}", known.join(", "));
+            wrong.record_error(Err(self.error(class.line, message)));
+        }
+    }
+
+    /// Records the classes of hosts of which nothing says the mix, each with its first host.
+    fn check_mixes(&self, wrong: &mut PlanErrors) {
+        if !self.plan.architecture.has_daemons() {
+            return;
+        }
+        let mut seen = BTreeSet::new();
+        for (index, host) in self.topology.hosts.iter().enumerate() {
+            let class = class_of(self.topology, index);
+            if seen.insert(class) {
+                wrong.record_error(self.part(class, &host.name).map(drop));
             }
         }
-        Ok(())
     }
 
     fn classes(&self) -> Result<BTreeMap<String, (Participation, Locality)>, PlanError> {

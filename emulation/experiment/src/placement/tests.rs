@@ -161,6 +161,10 @@ fn mismatched_plan_is_refused() {
     );
     let strange = TREE.replace("\"x45\"", "\"blimp\"");
     assert!(wrong(PLAN, &strange).contains("host high is of class `blimp`, and nothing says what it asks for"));
+    let strangest = strange.replace("\"tactical\"", "\"kite\"");
+    let told = wrong(&format!("{PLAN}[classes.lwo]\nmix = 'low'\n[classes.bimp]\nmix = 'low'\n"), &strangest);
+    assert_eq!(told.lines().count(), 4, "of all classes at once, and once of each: {told}");
+    assert!(wrong(&format!("{PLAN}[classes.blim]\nmix = 'low'\n"), &strange).contains("did you mean `blimp`?"));
     assert_eq!(
         wrong(&format!("super_nodes = ['hgih']\n{PLAN}"), TREE),
         "p.toml:1: the topology has no host `hgih`; did you mean `high`?"
