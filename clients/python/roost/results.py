@@ -323,6 +323,11 @@ def _plain(kind: str) -> Any:
     return lambda records: records.get(kind, [])
 
 
+def _measurements(records: dict[str, list[Row]]) -> list[Row]:
+    # A record of a value does not say so.
+    return [{**measurement, "kind": measurement.get("kind", "value")} for measurement in records.get("measurement", [])]
+
+
 _TABLES: dict[str, Any] = {
     "requests": _requests,
     "incidents": _plain("incident"),
@@ -332,7 +337,7 @@ _TABLES: dict[str, Any] = {
     "nodes": _nodes,
     "positions": _plain("position"),
     "link-states": _plain("link-state"),
-    "measurements": _plain("measurement"),
+    "measurements": _measurements,
     "rooms": _plain("room-stream"),
     "programs": _plain("program"),
 }

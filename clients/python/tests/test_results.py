@@ -99,7 +99,7 @@ class FilesByHand(unittest.TestCase):
             {"record": "motion", "host": "a"},
         ]
         run = Run.open(write_run(self.path / "one", records))
-        self.assertEqual(run.rows("measurements"), [{"measure": "rtt", "value": 3}])
+        self.assertEqual(run.rows("measurements"), [{"measure": "rtt", "value": 3, "kind": "value"}])
         self.assertEqual(run.rows("motion"), [{"host": "a"}])
         if pandas is not None:
             self.assertEqual((len(run.measurements), len(run.motion), len(run.link_states)), (1, 1, 0))
