@@ -14,6 +14,7 @@ pub mod figure;
 mod incidents;
 mod measure;
 pub mod measurements;
+mod natural_order;
 pub mod page;
 mod run_tables;
 mod seed_values;

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::load::LoadedRun;
 use crate::comparability::NETWORK;
+use crate::natural_order::NaturalName;
+use crate::sweep::setting_name;
 
 /// Settings that follow from the architecture: if it differs between the sides, so do they.
 const PLACES: [&str; 4] = ["hubs", "server", "caches", "super_nodes"];
@@ -58,8 +60,10 @@ pub(super) fn pairs<'a>(a: &[&'a LoadedRun], b: &[&'a LoadedRun]) -> Result<Pair
         return Err(format!("the sides have no runs that are alike in {}", shared.join(", ")));
     }
     // Sizes of one topology follow each other: star-11, star-26, tree-11.
-    paired.pairs.sort_by_key(|pair| {
-        pair.a.first().map(|one| (one.run.topology.trim_end_matches(|c: char| c.is_ascii_digit()), one.run.nodes))
+    paired.pairs.sort_by_cached_key(|pair| {
+        let network =
+            pair.a.first().map(|one| (one.run.topology.trim_end_matches(|c: char| c.is_ascii_digit()), one.run.nodes));
+        (network, NaturalName::new(&pair.name))
     });
     Ok(paired)
 }
@@ -123,7 +127,7 @@ fn name(shared: &[&str], naming: &[usize], place: &PairKey<'_>) -> String {
     let part = |index: &usize| match (shared[*index], place[*index]) {
         ("topology" | "transport" | "architecture", value) => value.to_owned(),
         ("nodes", value) => format!("{value} nodes"),
-        (key, value) => format!("{} {value}", key.rsplit('.').next().unwrap_or(key).replace('_', " ")),
+        (key, value) => format!("{} {value}", setting_name(key)),
     };
     naming.iter().map(part).collect::<Vec<_>>().join(", ")
 }

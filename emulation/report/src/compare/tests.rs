@@ -100,6 +100,22 @@ fn topologies_are_compared_each_with_itself() {
 }
 
 #[test]
+fn cells_have_names_and_order() {
+    let both = |architecture: &'static str| {
+        let mut loading = LoadedSide { folder: "side".into(), runs: Vec::new() };
+        for delay in ["100ms", "1ms", "20ms"] {
+            let mut results = SyntheticShape { architecture, requests: 20, ..shape(1, 1.0) }.make().results;
+            results.plan = Some(format!("[links.camp]\ndelay = '{delay}'\n"));
+            loading.add(results);
+        }
+        loading
+    };
+    let compared = comparison(&both("client-server"), &both("super-node"));
+    let names: Vec<&str> = compared.cells().iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["camp delay 1ms", "camp delay 20ms", "camp delay 100ms"]);
+}
+
+#[test]
 fn warnings_name_differing_settings() {
     let odd = SyntheticShape { architecture: "client-server", topology: "star-26", ..shape(1, 1.0) };
     let comparison = comparison(&side([shape(1, 1.0), shape(2, 1.0)]), &side([odd]));

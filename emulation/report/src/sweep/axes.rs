@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use roost_results::record::RunRecord;
 use roost_topology::units::{Rate, parse_duration};
 
-use super::RunSummary;
+use super::{RunSummary, setting_name};
+use crate::natural_order::NaturalName;
 use crate::text_format::three;
 
 /// Settings that runs usually state themselves: they make lines only if runs that state the same differ in
@@ -76,7 +77,9 @@ impl Axes {
         let units: BTreeSet<&str> = values.iter().filter_map(|value| Some(number(value)?.1)).collect();
         let words = values.iter().any(|value| number(value).is_none());
         let unit = if units.len() == 1 && !words { units.first().copied().unwrap_or_default() } else { "" };
-        let named = values.iter().enumerate().filter(|_| words).map(|(n, value)| ((*value).to_owned(), n as f64));
+        let mut ordered: Vec<&str> = values.iter().copied().filter(|_| words).collect();
+        ordered.sort_by_cached_key(|value| NaturalName::new(value));
+        let named = ordered.iter().enumerate().map(|(n, value)| ((*value).to_owned(), n as f64));
         Self {
             x_title: match &along {
                 Some(key) if unit.is_empty() => spoken(key),
@@ -199,15 +202,18 @@ fn spoken(key: &str) -> String {
         return format!("fault {}", fault.replace(['.', '_'], " "));
     }
     let of_topology = key.strip_prefix("topology.").and_then(|rest| rest.split_once('.'));
-    of_topology.map_or(key, |(_, last)| last).replace('_', " ")
+    of_topology.map_or_else(|| setting_name(key), |(_, last)| last.replace('_', " "))
 }
 
 /// The paper's order of architectures, so that the baseline comes first and keeps its colour.
-pub(super) fn rank(series: &str) -> (usize, &str) {
+pub(super) fn rank(series: &str) -> (usize, NaturalName) {
     const ORDER: [&str; 4] = ["client-server", "client-server-caching", "multicast", "super-node"];
     let architecture = series.split(',').next().unwrap_or_default();
     let architecture = architecture.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
-    (ORDER.iter().position(|known| *known == architecture.trim_end_matches('s')).unwrap_or(ORDER.len()), series)
+    (
+        ORDER.iter().position(|known| *known == architecture.trim_end_matches('s')).unwrap_or(ORDER.len()),
+        NaturalName::new(series),
+    )
 }
 
 /// The topology's name without its size: `star-11` and `star-26` are `star`.
@@ -236,7 +242,7 @@ fn mixed(runs: &[&RunRecord]) -> BTreeSet<String> {
 }
 
 /// A setting's number and unit: durations in milliseconds, rates in Mbit/s, parts in percent.
-pub(super) fn number(text: &str) -> Option<(f64, &'static str)> {
+pub(crate) fn number(text: &str) -> Option<(f64, &'static str)> {
     if let Some(percent) = text.strip_suffix('%') {
         return percent.trim().parse::<f64>().ok().filter(|percent| percent.is_finite()).map(|percent| (percent, "%"));
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::RunSummary;
 use super::axes::{self, Axes, AxisPlace, family, number};
+use super::setting::{path_of, setting_name, unit_of};
 use crate::text_format::three;
 
 /// The most lines of a panel that are told apart well.
@@ -32,6 +33,14 @@ pub(crate) struct Factor {
 }
 
 impl Factor {
+    /// A varied key; its path in the plans tells more than the key.
+    fn varied(key: &str, values: &BTreeSet<&str>, points: &[&RunSummary]) -> Self {
+        let path = path_of(points, key);
+        let factor = Self::new(key, values);
+        let unit = if factor.unit.is_empty() && factor.is_numeric() { unit_of(points, path) } else { factor.unit };
+        Self { title: setting_name(path), unit, ..factor }
+    }
+
     fn new(key: &str, values: &BTreeSet<&str>) -> Self {
         let numbers: Option<Vec<(f64, &'static str)>> = values.iter().map(|value| number(value)).collect();
         let units: BTreeSet<&str> = numbers.iter().flatten().map(|(_, unit)| *unit).collect();
@@ -46,7 +55,7 @@ impl Factor {
             (Some(a), Some(b)) => a.total_cmp(&b),
             _ => (a.value != "none", axes::rank(&a.value)).cmp(&(b.value != "none", axes::rank(&b.value))),
         });
-        Self { key: key.to_owned(), title: title_of(key), unit, levels }
+        Self { key: key.to_owned(), title: setting_name(key), unit, levels }
     }
 
     fn is_numeric(&self) -> bool {
@@ -95,11 +104,6 @@ impl Factor {
     }
 }
 
-/// `server_delay` is `server delay`; `links.up.rate` stays what it is.
-fn title_of(key: &str) -> String {
-    key.replace('_', " ")
-}
-
 /// The value of a factor in a run; the size of a network is its number of nodes.
 fn value_of(point: &RunSummary, key: &str) -> Option<String> {
     if key == NODES && !point.run.varied.contains_key(NODES) {
@@ -137,7 +141,7 @@ impl FactorAxes {
                 let sizes: BTreeSet<String> = points.iter().map(|point| point.run.nodes.to_string()).collect();
                 Factor::new(NODES, &sizes.iter().map(String::as_str).collect())
             } else {
-                Factor::new(key, &values)
+                Factor::varied(key, &values, points)
             };
             if factor.levels.len() > 1 {
                 factors.push(factor);
@@ -297,6 +301,31 @@ mod tests {
         assert_eq!(layout.place(&runs[0]).panel, "no faults");
         assert_eq!(layout.at("50"), " at delay 50 ms");
         assert!(layout.is_continuous());
+    }
+
+    fn with_queue(limit: &str, queue: &str) -> RunSummary {
+        let mut results = SyntheticShape { requests: 20, ..SyntheticShape::default() }.make().results;
+        results.run.varied = [("limit".to_owned(), limit.to_owned())].into();
+        let other = "[links.camp]\nqueue = { limit = 7 }\n";
+        results.plan = Some(format!("[links.backhaul]\nqueue = {{ limit = {limit}{queue} }}\n{other}"));
+        RunSummary::from_results(PathBuf::from("run"), &results)
+    }
+
+    #[test]
+    fn factor_has_name_from_plan() {
+        let runs = ["5", "20", "200"].map(|limit| with_queue(limit, ""));
+        let named = layout(&runs);
+        assert_eq!(named.x_title(), "backhaul queue limit, packets (logarithmic)");
+        assert_eq!(named.at("20"), " at backhaul queue limit 20 packets");
+        let runs = ["5000", "7000"].map(|limit| with_queue(limit, ", in = 'bytes'"));
+        assert_eq!(layout(&runs).x_title(), "backhaul queue limit, bytes");
+    }
+
+    #[test]
+    fn words_with_numbers_are_ordered() {
+        let runs = ["1.5s late", "none", "200ms late", "30ms late"].map(|faults| run(&[("faults", faults)]));
+        let names: Vec<String> = layout(&runs).factors()[0].levels.iter().map(|level| level.name.clone()).collect();
+        assert_eq!(names, ["none", "30ms late", "200ms late", "1.5s late"]);
     }
 
     #[test]

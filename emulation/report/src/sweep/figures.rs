@@ -62,17 +62,17 @@ impl Overview<'_> {
 
     /// The names of all lines, in the order of their inks.
     fn line_names(&self, cells: &[&SeedGroup<'_>]) -> Vec<String> {
-        let mut names: Vec<(Vec<usize>, (usize, &str))> = Vec::new();
+        let mut names: Vec<(Vec<usize>, _, &str)> = Vec::new();
         for cell in cells {
             // The last factor of the order makes the lines.
             let order: Vec<usize> = self.axes.order(cell.points[0]).last().copied().into_iter().collect();
-            let name = (order, axes::rank(&cell.series));
+            let name = (order, axes::rank(&cell.series), cell.series.as_str());
             if !names.contains(&name) {
                 names.push(name);
             }
         }
         names.sort();
-        let mut names: Vec<String> = names.into_iter().map(|(_, (_, name))| name.to_owned()).collect();
+        let mut names: Vec<String> = names.into_iter().map(|(.., name)| name.to_owned()).collect();
         names.dedup();
         names
     }

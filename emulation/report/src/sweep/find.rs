@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use roost_results::RUN_FILE;
 
+use crate::natural_order::NaturalName;
 use crate::write::WriteError;
 
 /// The deepest level below a folder that is searched.
@@ -50,7 +51,7 @@ fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), 
     Ok(())
 }
 
-/// The folders in a folder, sorted by name.
+/// The folders in a folder, in the natural order of their names.
 fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, WriteError> {
     let failed = |source| WriteError::Folder { path: folder.to_owned(), source };
     let mut inside = Vec::new();
@@ -60,7 +61,7 @@ fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, WriteError> {
             inside.push(entry.path());
         }
     }
-    inside.sort();
+    inside.sort_by_cached_key(|path| NaturalName::new(&path.to_string_lossy()));
     Ok(inside)
 }
 
@@ -118,6 +119,10 @@ mod tests {
         assert_eq!(names(&at("csx_seed-1")), ["csx_seed-1"]);
         assert_eq!(names(&at("cs")), ["cs_seed-1_star", "cs_seed-1_tree", "cs_seed-2_star"]);
         assert_eq!(names(&at("cs_*_star")), ["cs_seed-1_star", "cs_seed-2_star"]);
+        for name in ["q_limit-200", "q_limit-20", "q_limit-5"] {
+            small().write(&at(name));
+        }
+        assert_eq!(names(&at("q")), ["q_limit-5", "q_limit-20", "q_limit-200"]);
         assert_eq!(names(&at("*seed-1*")).len(), 4);
         for nothing in ["none", "cs_*_moon", "no/where"] {
             assert!(matches!(runs(&at(nothing)), Err(WriteError::NoRun { .. })), "{nothing}");

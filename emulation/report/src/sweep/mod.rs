@@ -8,6 +8,7 @@ mod figures;
 mod files;
 mod find;
 mod seed_group;
+mod setting;
 mod titles;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,14 +18,17 @@ use roost_results::metrics::Metrics;
 use roost_results::record::RunRecord;
 use roost_results::{Results, read};
 
+pub(super) use self::axes::number;
 pub(super) use self::effects::FactorEffect;
 pub(super) use self::factors::Factor;
 use self::factors::{CellPlace, Layout};
 pub use self::find::runs;
 pub(super) use self::seed_group::{Mean, SeedGroup, union, with_half};
+pub(super) use self::setting::setting_name;
 use super::comparability::{FactMap, NETWORK, decided, kind, platform_differences, unusable};
 use super::figure::{self, Figure};
 use super::measure::{Measure, measures};
+use super::natural_order::NaturalName;
 use super::page;
 use super::write::{WriteError, WrittenReport, put};
 
@@ -201,7 +205,7 @@ impl<'a> Overview<'a> {
         warnings.extend(name_apart(&mut cells));
         cells.sort_by(|a, b| {
             let factors = || axes.order(a.points[0]).cmp(&axes.order(b.points[0]));
-            let names = a.family.cmp(&b.family).then_with(factors);
+            let names = NaturalName::new(&a.family).cmp(&NaturalName::new(&b.family)).then_with(factors);
             let names = names.then_with(|| axes::rank(&a.series).cmp(&axes::rank(&b.series)));
             names.then_with(|| a.x.cmp(&b.x))
         });
