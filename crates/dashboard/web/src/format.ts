@@ -9,7 +9,9 @@ export function rate(bitsPerSecond: number): string {
 }
 
 export function milliseconds(value: number | undefined): string {
-  return value === undefined ? "–" : `${Number(value.toPrecision(2))} ms`;
+  if (value === undefined) return "–";
+  const micros = value > 0 && value < 0.1;
+  return micros ? `${Number((value * 1000).toPrecision(2))} µs` : `${Number(value.toPrecision(2))} ms`;
 }
 
 /** Lost packets of hundred; a dash if they are not known. */
