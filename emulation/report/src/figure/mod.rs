@@ -12,6 +12,7 @@ mod lines;
 mod measured;
 mod multiples;
 mod network;
+mod nodes;
 mod plot_area;
 mod radio_courses;
 mod radios;
@@ -74,6 +75,7 @@ pub struct Figure {
 
 /// The figures of a run for which its records suffice.
 pub(super) fn of_run(results: &Results, metrics: &Metrics) -> Vec<Figure> {
+    let topology = topology(results);
     [
         outcomes(metrics),
         latencies(metrics),
@@ -81,10 +83,10 @@ pub(super) fn of_run(results: &Results, metrics: &Metrics) -> Vec<Figure> {
         overhead(metrics),
         links(results, metrics),
         rates::rates(&results.trace_loads, &metrics.links),
-        radios::radios(results, topology(results).as_ref()),
+        radios::radios(results, topology.as_ref()),
         measured::measured(results, metrics),
         load(results, metrics),
-        nodes(metrics),
+        nodes::nodes(metrics, topology.as_ref()),
         failures(metrics),
         lateness(results),
     ]
@@ -343,23 +345,6 @@ fn load(results: &Results, metrics: &Metrics) -> Option<Figure> {
         title: format!("The busiest daemon, {}, used {} of a processor", daemon_name(first, results), percent(most)),
         caption: format!("{of}: processor time while the workload ran and drained, as a part of one processor."),
         sheet: bars(&daemons.iter().take(LINKS).map(bar).collect::<Vec<_>>(), if has_hub { &key } else { &[] }),
-    })
-}
-
-fn nodes(metrics: &Metrics) -> Option<Figure> {
-    let mut requesters: Vec<&NodeUse> = metrics.nodes.iter().filter(|node| node.requests.asked > 0).collect();
-    requesters.sort_by(|a, b| b.requests.completed.cmp(&a.requests.completed).then(a.node.cmp(&b.node)));
-    let (most, fewest) = (requesters.first()?.requests.completed, requesters.last()?.requests.completed);
-    let classes: Vec<&str> =
-        requesters.iter().map(|node| node.class.as_str()).collect::<BTreeSet<_>>().into_iter().collect();
-    let ink = |node: &NodeUse| Ink::kind(classes.iter().position(|class| *class == node.class).unwrap_or(0));
-    let name = |class: &str| if class.is_empty() { "no class".to_owned() } else { class.to_owned() };
-    let key: Vec<(String, Ink)> = classes.iter().enumerate().map(|(n, class)| (name(class), Ink::kind(n))).collect();
-    (requesters.len() > 1).then(|| Figure {
-        name: "nodes".into(),
-        title: format!("A node completed from {} to {} services", count(fewest), count(most)),
-        caption: "Services that each node asked for and that were completed.".into(),
-        sheet: columns::nodes(&requesters, ink, if key.len() > 1 { &key } else { &[] }),
     })
 }
 
