@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::{FEW, Page, gallery, notice};
+use super::{FEW, Page, gallery, notice, terms};
 use crate::compare::{Comparison, ComparisonFinding, ComparisonRow, ComparisonSide};
 use crate::figure::{Figure, forest};
 use crate::measure::MeasureKind;
@@ -13,6 +13,13 @@ use crate::text_format::{capital, counted, ratio};
 pub(crate) fn of_comparison(comparison: &Comparison) -> String {
     let (a, b) = (&comparison.a.name, &comparison.b.name);
     let distrust = &comparison.distrust_reasons;
+    let seen = html! {
+        @for (name, rows) in comparison.cells() {
+            h2 { "B over A" @if !name.is_empty() { ": " (name) } }
+            (gallery(&figures(&rows)))
+            (table(&rows))
+        }
+    };
     let page = Page {
         title: &format!("{b}, against {a} · Roost"),
         is_untrusted: !distrust.is_empty(),
@@ -28,13 +35,10 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
             }
         },
         main: html! {
-            @for (name, rows) in comparison.cells() {
-                h2 { "B over A" @if !name.is_empty() { ": " (name) } }
-                (gallery(&figures(&rows)))
-                (table(&rows))
-            }
+            (seen)
             (differences(comparison))
             (methods(comparison))
+            (terms::occurring(&[&seen]))
         },
         footer: html! { p { "Written by emulate compare from the records alone." } },
     };

@@ -7,6 +7,7 @@ mod rooms;
 mod run;
 mod sweep;
 mod tables;
+mod terms;
 
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
@@ -79,6 +80,15 @@ fn with_code(text: &str) -> Markup {
     }
 }
 
+/// A caption in which the file of a figure is a link.
+fn with_links(text: &str) -> Markup {
+    let from = text.find("figures/");
+    let to = from.and_then(|from| Some(from + text[from..].find(".svg")? + ".svg".len()));
+    let Some((from, to)) = from.zip(to) else { return html! { (text) } };
+    let file = &text[from..to];
+    html! { (text[..from]) a href=(file) { (file) } (text[to..]) }
+}
+
 pub fn number(name: &str, value: &str, note: &str) -> Markup {
     // The unit is set smaller than its number.
     let (number, unit) = value.rsplit_once(' ').unwrap_or((value, ""));
@@ -94,7 +104,7 @@ pub fn gallery(figures: &[Figure]) -> Markup {
                     // A non-breaking hyphen keeps `super-node` on one line.
                     h3 { (tied(&figure.title).replace('-', "\u{2011}")) }
                     (figure.sheet.inline(&figure.title))
-                    figcaption { (figure.caption) }
+                    figcaption { (with_links(&figure.caption)) }
                 }
             }
         }
@@ -109,7 +119,7 @@ fn drawings(figures: &[Figure]) -> Markup {
             figure.wide {
                 h3 { (tied(&figure.title).replace('-', "\u{2011}")) }
                 (figure.sheet.inline(&figure.title))
-                figcaption { (figure.caption) }
+                figcaption { (with_links(&figure.caption)) }
             }
         }
     }
@@ -156,6 +166,13 @@ mod tests {
         ] {
             assert!(STYLE.contains(rule), "{rule}");
         }
+    }
+
+    #[test]
+    fn file_of_figure_is_link() {
+        let link = "in <a href=\"figures/network-1.svg\">figures/network-1.svg</a>.";
+        assert_eq!(with_links("in figures/network-1.svg.").0, link);
+        assert_eq!(with_links("figures/ < none").0, "figures/ &lt; none");
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn programs(programs: &[ProgramRecord]) -> Markup {
     let (good, all) = as_expected(programs);
     html! {
         (table(&["program", "<host", "<command", "started", "ran", "<end", "code", "processor", "memory"], &rows))
-        p.lead { (good) " of " (all) " ended as they should. What they printed is in programs/." }
+        p.lead { (good) " of " (all) " ended as they should. What they printed is in " a href="programs/" { "programs/" } "." }
     }
 }
 

@@ -3,11 +3,11 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use maud::{Markup, html};
-use roost_results::metrics::{Metrics, Service};
+use roost_results::metrics::{Metrics, Service, TrafficMetrics};
 use roost_results::record::{RunRecord, RunVerdict};
 use roost_results::{PLAN_FILE, Results, TOPOLOGY_FILE};
 
-use super::{Page, drawings, gallery, measurements, notice, number, programs, tables};
+use super::{Page, drawings, gallery, measurements, notice, number, programs, tables, terms};
 use crate::text_format::{
     bytes, count, counted, milliseconds, moment, or_dash, percent, quantile, rate, seconds, slowest,
 };
@@ -16,6 +16,8 @@ use crate::{figure, incidents};
 pub(crate) fn of_run(results: &Results, metrics: &Metrics) -> String {
     let run = &results.run;
     let has_requests = metrics.requests.asked > 0;
+    let numbers = if has_requests { numbers(metrics) } else { numbers_of_network(results, metrics) };
+    let seen = seen(results, metrics);
     let page = Page {
         title: &format!("{} · Roost", run.name),
         is_untrusted: !run.verdict.valid,
@@ -24,23 +26,29 @@ pub(crate) fn of_run(results: &Results, metrics: &Metrics) -> String {
             h1 { (run.name) }
             p.lead { (lead(run)) }
             (verdict(results))
-            dl.numbers { (if has_requests { numbers(metrics) } else { numbers_of_network(results, metrics) }) }
+            dl.numbers { (numbers) }
         },
         main: html! {
-            (drawings(&figure::of_network(results)))
-            h2 { "What was seen" }
-            (gallery(&figure::of_run(results, metrics)))
-            (incidents(results))
-            @if !metrics.measurements.is_empty() { (measurements::all(metrics)) }
-            (programs::all(results))
-            (tables::all(results, metrics))
+            (seen)
             (facts(results))
-            h2 { "What the words mean" }
-            (terms(run, has_requests))
+            (terms::occurring(&[&numbers, &seen]))
         },
         footer: footer(results),
     };
     page.document()
+}
+
+/// The figures and the tables of the run.
+fn seen(results: &Results, metrics: &Metrics) -> Markup {
+    html! {
+        (drawings(&figure::of_network(results)))
+        h2 { "What was seen" }
+        (gallery(&figure::of_run(results, metrics)))
+        (incidents(results))
+        @if !metrics.measurements.is_empty() { (measurements::all(metrics)) }
+        (programs::all(results))
+        (tables::all(results, metrics))
+    }
 }
 
 /// The summary of the run in a line.
@@ -123,16 +131,33 @@ fn numbers(metrics: &Metrics) -> Markup {
     let busiest =
         metrics.services.iter().filter(|one| one.latency.p50.is_some()).max_by_key(|one| one.requests.completed);
     let longest = |of: &Service| format!("of the {}s; {}", of.service, slowest(&of.latency));
-    let ports = format!("offered by hosts; {} over all ports", or_dash(traffic.port_per_service, bytes));
-    let part = traffic.overhead_bytes.zip(traffic.offered_bytes).filter(|(_, offered)| *offered > 0);
-    let share =
-        part.map_or_else(String::new, |(over, all)| format!("{} of all bytes", percent(over as f64 / all as f64)));
     html! {
         (number("Completed services", &count(requests.completed), &format!("of {}", counted(requests.asked, "request"))))
         (number("Success", &or_dash(requests.success_ratio(), percent), &missed))
         @if let Some(of) = busiest { (number(median_of(of), &quantile(&of.latency, 500), &longest(of))) }
-        (number("Traffic per service", &or_dash(traffic.offered_per_service, bytes), &ports))
-        (number("All but payload, per service", &or_dash(traffic.overhead_per_service, bytes), &share))
+        (numbers_of_traffic(traffic))
+    }
+}
+
+/// The traffic per service, or else all of it: the traffic of programs is of no service.
+fn numbers_of_traffic(traffic: &TrafficMetrics) -> Markup {
+    let part = traffic.overhead_bytes.zip(traffic.offered_bytes).filter(|(_, offered)| *offered > 0);
+    let share =
+        part.map_or_else(String::new, |(over, all)| format!("{} of all bytes", percent(over as f64 / all as f64)));
+    let [offered, ports, overhead] =
+        [traffic.offered_bytes, traffic.port_bytes, traffic.overhead_bytes].map(|all| all.map(|all| all as f64));
+    let over_ports = |ports| format!("{} over all ports", or_dash(ports, bytes));
+    html! {
+        @if let Some(each) = traffic.offered_per_service {
+            (number("Traffic per service", &bytes(each), &format!("offered by hosts; {}", over_ports(traffic.port_per_service))))
+        } @else if let Some(offered) = offered {
+            (number("Offered by hosts", &bytes(offered), &over_ports(ports)))
+        }
+        @if let Some(each) = traffic.overhead_per_service {
+            (number("All but payload, per service", &bytes(each), &share))
+        } @else if let Some(overhead) = overhead {
+            (number("All but payload", &bytes(overhead), &share))
+        }
     }
 }
 
@@ -229,46 +254,6 @@ fn again(results: &Results, file: &str, options: &str) -> String {
     let level = run.lab.get("detail").filter(|detail| run.is_simulated() && *detail != "packet");
     let level = level.map_or_else(String::new, |detail| format!(" --level {detail}"));
     format!("emulate {command} {}{options}{level}", results.folder.join(file).display())
-}
-
-const TERMS: [(&str, &str); 10] = [
-    ("Completed", "A service that was found, granted, and delivered whole; a stream to its end. The drain counts."),
-    ("Success", "Completed services, of the requests that could end: what the end of the run cut off does not count."),
-    (
-        "Latency",
-        "From the request to the first byte of a stream (video, track), or the last of an object (image, sensor). \
-         Of completed services only: what failed or timed out has none.",
-    ),
-    (
-        "First contact",
-        "Requester and provider had not spoken over this transport before: the handshake is in the latency. \
-         Warm: their connection was up.",
-    ),
-    ("Offered by hosts", "Bytes of frames that hosts handed to their links, once for each hop: routers hand on, too."),
-    ("Over all ports", "As a switch counts: a frame where it comes in, and again at each port that it goes out of."),
-    ("Overhead", "Bytes offered without the payload that was delivered."),
-    (
-        "Data beyond delivery",
-        "Data relayed again, sent again or lost, and the headers of the messages that carried it.",
-    ),
-    (
-        "Forwarded by routers",
-        "What hosts on several nets offered beyond what their own sockets sent. An estimate: their headers are taken \
-         to be as large a part as those of hosts on one net.",
-    ),
-    ("Lateness", "When the emulator delivered a packet, against when the link model says it was due: its own error."),
-];
-
-fn terms(run: &RunRecord, has_requests: bool) -> Markup {
-    // The first four are about requests, the last about the emulator.
-    let all = TERMS.len() - usize::from(run.is_simulated());
-    html! {
-        div.terms {
-            @for (term, meaning) in TERMS.into_iter().take(all).skip(if has_requests { 0 } else { 4 }) {
-                p { b { (term) "." } " " (meaning) }
-            }
-        }
-    }
 }
 
 const TABLES: [&str; 6] = ["summary", "services", "latency", "nodes", "links", "timeline"];

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use maud::{Markup, html};
 
-use super::{Page, gallery, notice, row, table};
+use super::{Page, gallery, notice, row, table, terms};
 use crate::measure::{Measure, MeasureKind, MeasuredFigure};
-use crate::sweep::{Factor, FactorEffect, Overview, RunSummary, SeedGroup, SweepFigures, SweepOrigin, union};
+use crate::sweep::{Factor, FactorEffect, Level, Overview, RunSummary, SeedGroup, SweepFigures, SweepOrigin, union};
 use crate::text_format::{capital, counted, seconds};
 
 /// A longer list of runs is folded.
@@ -23,7 +23,7 @@ pub(crate) fn of_sweep(
 ) -> String {
     let name = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let name = name.file_name().map_or_else(|| "runs".to_owned(), |name| name.to_string_lossy().into_owned());
-    let is_only = |family: &str| overview.cells.iter().all(|cell| cell.family == family);
+    let (seen, footer) = (seen(points, overview, figures), footer(overview));
     let page = Page {
         title: &format!("{name} · Roost"),
         is_untrusted: overview.is_untrusted,
@@ -39,7 +39,16 @@ pub(crate) fn of_sweep(
                 (notice("doubt", "Not all was as it should be in the files:", "", remarks))
             }
         },
-        main: html! {
+        main: html! { (seen) (terms::occurring(&[&seen, &footer])) },
+        footer,
+    };
+    page.document()
+}
+
+/// The figures and tables of all runs, and the list of the runs.
+fn seen(points: &[RunSummary], overview: &Overview<'_>, figures: &SweepFigures) -> Markup {
+    let is_only = |family: &str| overview.cells.iter().all(|cell| cell.family == family);
+    html! {
             @if !figures.effects.is_empty() {
                 h2 { "The effect of each factor" }
                 (gallery(&figures.effects))
@@ -53,8 +62,11 @@ pub(crate) fn of_sweep(
             (left_out(overview))
             (origin(&figures.origin))
             (list(points))
-        },
-        footer: html! {
+    }
+}
+
+fn footer(overview: &Overview<'_>) -> Markup {
+    html! {
             "Beside this page: every figure of every run in " a href="runs.csv" { "runs.csv" }
             ", means and intervals in " a href="cells.csv" { "cells.csv" }
             @if !overview.axes.factors().is_empty() {
@@ -62,9 +74,7 @@ pub(crate) fn of_sweep(
             }
             ", and each figure as SVG in " a href="figures/" { "figures/" } "."
             p { "Written from the runs' records alone; emulate report writes it again." }
-        },
-    };
-    page.document()
+    }
 }
 
 fn lead(points: &[RunSummary], overview: &Overview<'_>) -> String {
@@ -163,27 +173,24 @@ fn in_table(kind: &MeasureKind) -> bool {
 fn effects(overview: &Overview<'_>) -> Markup {
     let mut shown = union(overview.cells.iter().flat_map(|cell| cell.points.iter().copied()));
     shown.retain(|measure| in_table(&measure.kind));
-    let by_measure: Vec<Vec<FactorEffect<'_>>> = shown.iter().map(|measure| overview.effects(measure)).collect();
-    let names = shown.iter().map(|measure| measure.name.as_str());
-    let headings: Vec<&str> = [""].into_iter().chain(names).collect();
-    let found = |effects: &[FactorEffect<'_>], title: &str, level: &str| {
-        let effect = effects.iter().find(|effect| effect.factor.title == title);
-        let one = effect.and_then(|effect| effect.levels.iter().find(|one| one.level.name == level));
+    let levels =
+        || overview.axes.factors().iter().flat_map(|factor| factor.levels.iter().map(move |level| (factor, level)));
+    let names = levels().map(|(factor, level)| factor.spoken(level));
+    let headings: Vec<String> = [String::new()].into_iter().chain(names).collect();
+    let mean = |effects: &[FactorEffect<'_>], factor: &Factor, level: &Level| {
+        let effect = effects.iter().find(|effect| effect.factor.title == factor.title);
+        let one = effect.and_then(|effect| effect.levels.iter().find(|one| one.level == level));
         one.map_or_else(|| "–".to_owned(), |one| one.mean.mean_text())
-    };
-    let values = |title: &str, level: &str| -> Vec<String> {
-        by_measure.iter().map(|effects| found(effects, title, level)).collect()
     };
     html! {
         (table(&headings, &html! {
-            @for factor in overview.axes.factors() {
-                @for level in &factor.levels {
-                    (row("", &factor.spoken(level), values(&factor.title, &level.name)))
-                }
+            @for measure in &shown {
+                @let effects = overview.effects(measure);
+                (row("", &capital(&measure.name), levels().map(|(factor, level)| mean(&effects, factor, level))))
             }
         }))
         p.lead {
-            "Each row is a mean over all values of the other factors, with the half-width of its 95 % interval over the \
+            "Each column is a mean over all values of the other factors, with the half-width of its 95 % interval over the \
              seeds. Only combinations count that have all values of the factor."
         }
     }

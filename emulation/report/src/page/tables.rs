@@ -98,12 +98,13 @@ fn traffic(metrics: &Metrics) -> Markup {
     let (traffic, drops) = (&metrics.traffic, &metrics.traffic.drops);
     let offered = traffic.offered_bytes.filter(|offered| *offered > 0);
     let share = |part: Option<u64>| or_dash(part.zip(offered).map(|(part, all)| part as f64 / all as f64), percent);
-    let columns = if metrics.requests.asked > 0 { 4 } else { 3 };
+    let has_each = traffic.offered_per_service.or(traffic.port_per_service).is_some();
+    let columns = if has_each { 4 } else { 3 };
     let row = |class: &str, name: &str, all: Option<u64>, each: Option<f64>, share: String| {
         let cells = [or_dash(all.map(|all| all as f64), bytes), share, or_dash(each, bytes)];
         row(class, name, cells.into_iter().take(columns - 1))
     };
-    let over = traffic.overhead_bytes.filter(|_| columns > 3);
+    let over = traffic.overhead_bytes.filter(|_| metrics.requests.asked > 0);
     let rows = html! {
         (row("all", "offered by hosts", traffic.offered_bytes, traffic.offered_per_service, share(traffic.offered_bytes)))
         @for part in &traffic.parts {
@@ -121,6 +122,9 @@ fn traffic(metrics: &Metrics) -> Markup {
         p.lead {
             "Packets dropped: " (count(drops.queue)) " by full queues, " (count(drops.loss)) " by loss on links, "
             (count(drops.down)) " on links that were down."
+            @if metrics.requests.completed > 0 && traffic.offered_bytes.is_some() && !has_each {
+                " Bytes per completed service are not given: programs of the run's own made some of the traffic."
+            }
         }
     }
 }

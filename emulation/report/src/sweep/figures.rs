@@ -126,17 +126,18 @@ fn effect_figure(measure: &Measure, effects: &[FactorEffect<'_>]) -> Option<Figu
     let told = if told.is_empty() { String::new() } else { format!(": {}", told.join(", ")) };
     let bars_of = effects.iter().enumerate().flat_map(|(number, effect)| {
         effect.levels.iter().map(move |one| FigureBar {
-            name: effect.factor.spoken(one.level),
+            name: effect.factor.value_text(one.level),
             parts: vec![(one.mean.mean, Ink::kind(number))],
             value: one.mean.mean_text(),
         })
     });
     let bars_of: Vec<FigureBar> = bars_of.collect();
+    let key = effects.iter().enumerate().map(|(number, effect)| (effect.factor.title.clone(), Ink::kind(number)));
     (!bars_of.is_empty()).then(|| Figure {
         name,
         title: format!("{}{told}", capital(&measure.name)),
         caption: captions::of_effects(effects),
-        sheet: figure::bars(&bars_of, &[]),
+        sheet: figure::bars(&bars_of, &key.collect::<Vec<_>>()),
     })
 }
 

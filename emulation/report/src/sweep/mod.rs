@@ -20,8 +20,8 @@ use roost_results::{Results, read};
 
 pub(super) use self::axes::number;
 pub(super) use self::effects::FactorEffect;
-pub(super) use self::factors::Factor;
 use self::factors::{CellPlace, Layout};
+pub(super) use self::factors::{Factor, Level};
 pub use self::find::runs;
 pub(super) use self::seed_group::{Mean, SeedGroup, union, with_half};
 pub(super) use self::setting::setting_name;
