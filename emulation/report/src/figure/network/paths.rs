@@ -186,7 +186,8 @@ fn draw_path(name: &str, ink: Ink, corners: impl Iterator<Item = Spot>) -> Marku
     }
 }
 
-/// The kinds of paths: one for each node where few moved, or else those of the classes that are drawn.
+/// The kinds of paths: where few nodes moved, one for each in the inks that no class has, or else those of the classes
+/// that are drawn.
 struct PathKinds<'a> {
     by_node: BTreeMap<&'a str, Kind>,
     key: Vec<(&'a str, Kind)>,
@@ -199,8 +200,10 @@ impl<'a> PathKinds<'a> {
         let kinds = Kinds::new(topology);
         let class = |name: &str| topology.host_index(name).and_then(|host| topology.hosts[host].class.as_deref());
         let moved: Vec<&str> = paths.iter().filter(|(_, path)| path.len() > 1).map(|(name, _)| *name).collect();
-        if (2..=Ink::KINDS.len()).contains(&moved.len()) {
-            let own = (0..).zip(&moved).map(|(number, name)| (*name, Kind { ink: Ink::kind(number), mark: Mark::Dot }));
+        let is_free = |ink: &Ink| kinds.key().all(|(_, kind)| kind.ink != *ink);
+        let free: Vec<Ink> = Ink::KINDS.into_iter().filter(is_free).collect();
+        if (2..=free.len()).contains(&moved.len()) {
+            let own = free.into_iter().zip(&moved).map(|(ink, name)| (*name, Kind { ink, mark: Mark::Dot }));
             let key: Vec<(&str, Kind)> = own.collect();
             return Self { by_node: key.iter().copied().collect(), key, are_own: true };
         }
@@ -259,6 +262,17 @@ mod tests {
         };
         assert_eq!(inks(3), (3, true, 0));
         assert_eq!(inks(20).0, 1);
+    }
+
+    #[test]
+    fn own_inks_are_of_no_class() {
+        let text =
+            "lenient = true\n[[host]]\nname = ['a', 'b']\nclass = 'uav'\n[[host]]\nname = 'h'\nclass = 'ground'\n";
+        let topology = roost_topology::file::parse("t", text).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let moves = ["a", "b"].map(|name| [position(name, 0, 0), position(name, 1, 0)]).concat();
+        let svg = paths(&topology, &moves, NetworkMarks::default()).unwrap().inline("paths").0;
+        let [uav, ground, own] = [0, 1, 2].map(|number| format!("stroke=\"{}\"", Ink::kind(number).hex()));
+        assert!(!svg.contains(&uav) && !svg.contains(&ground) && svg.contains(&own), "{svg}");
     }
 
     #[test]
