@@ -113,6 +113,7 @@ fn cells_have_names_and_order() {
     let compared = comparison(&both("client-server"), &both("super-node"));
     let names: Vec<&str> = compared.cells().iter().map(|(name, _)| *name).collect();
     assert_eq!(names, ["camp delay 1ms", "camp delay 20ms", "camp delay 100ms"]);
+    assert!(page::of_comparison(&compared).contains("<b>Over all ports.</b>"));
 }
 
 #[test]

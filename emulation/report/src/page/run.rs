@@ -270,3 +270,19 @@ fn footer(results: &Results) -> Markup {
         p { "Written by emulate" (version) " from the records alone; emulate report writes it again." }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use roost_results::testing;
+
+    use super::*;
+
+    #[test]
+    fn cards_without_value_left_out() {
+        let mut results = testing::by_hand();
+        assert!(numbers(&Metrics::from_results(&results)).0.contains("Traffic per service"));
+        results.programs = vec![testing::program("b")];
+        let text = numbers(&Metrics::from_results(&results)).0;
+        assert!(!text.contains("per service") && text.contains("Offered by hosts"), "{text}");
+    }
+}

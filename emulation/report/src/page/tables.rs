@@ -134,12 +134,18 @@ pub(super) fn folded(title: &str, length: usize, table: &Markup) -> Markup {
     html! { details open[length <= OPEN] { summary { (title) } (table) } }
 }
 
+/// True if processor or memory of a daemon was measured: nothing in a simulation has them.
+fn has_use(metrics: &Metrics) -> bool {
+    metrics.nodes.iter().any(|node| node.cpu_share.is_some() || node.memory_bytes.is_some())
+}
+
 fn hubs(results: &Results, metrics: &Metrics) -> Markup {
     let hubs: Vec<&NodeUse> = metrics.nodes.iter().filter(|node| node.is_hub()).collect();
     if hubs.is_empty() {
         return Markup::default();
     }
     let headings = ["hub", "<role", "sent", "received", "rate sent", "processor", "processor time", "waited", "memory"];
+    let has_use = has_use(metrics);
     let lasted = results.run.ran_s + results.run.drain_s;
     let mean = |hub: &NodeUse| (lasted > 0.0).then(|| hub.sent_bytes as f64 * 8e-6 / lasted);
     let rows = html! {
@@ -150,14 +156,17 @@ fn hubs(results: &Results, metrics: &Metrics) -> Markup {
                 td { (bytes(hub.sent_bytes as f64)) }
                 td { (bytes(hub.received_bytes as f64)) }
                 td { (or_dash(mean(hub), rate)) }
+                @if has_use {
                 td { (or_dash(hub.cpu_share, percent)) }
                 td { (or_dash(hub.cpu_s, seconds)) }
                 td { (or_dash(hub.waited_share, percent)) }
                 td { (or_dash(hub.memory_bytes.map(|memory| memory as f64), bytes)) }
+                }
             }
         }
     };
-    html! { h2 { "Load of the hubs" } (table(&headings, &rows)) }
+    let columns = if has_use { headings.len() } else { headings.len() - 4 };
+    html! { h2 { "Load of the hubs" } (table(&headings[..columns], &rows)) }
 }
 
 fn nodes(results: &Results, metrics: &Metrics) -> Markup {
@@ -174,6 +183,7 @@ fn nodes(results: &Results, metrics: &Metrics) -> Markup {
         "waited",
         "memory",
     ];
+    let has_use = has_use(metrics);
     let rows = html! {
         @for node in metrics.nodes.iter().take(MOST) {
             tr class=(if node.is_hub() { "hub" } else { "" }) {
@@ -185,17 +195,20 @@ fn nodes(results: &Results, metrics: &Metrics) -> Markup {
                 td { (count(node.provided)) }
                 td { (bytes(node.sent_bytes as f64)) }
                 td { (bytes(node.received_bytes as f64)) }
+                @if has_use {
                 td { (or_dash(node.cpu_share, percent)) }
                 td { (or_dash(node.waited_share, percent)) }
                 td { (or_dash(node.memory_bytes.map(|memory| memory as f64), bytes)) }
+                }
             }
         }
     };
+    let headings = if has_use { &headings[..] } else { &headings[..headings.len() - 3] };
     let length = metrics.nodes.len();
     let hubs = metrics.nodes.iter().filter(|node| node.is_hub()).count();
     let counts = [(length - hubs, "node"), (hubs, "hub")].into_iter().filter(|(number, _)| *number > 0);
     let counts: Vec<String> = counts.map(|(number, name)| counted(number as u64, name)).collect();
-    folded(&titled(&counts.join(" and "), length), length, &table(&headings, &rows))
+    folded(&titled(&counts.join(" and "), length), length, &table(headings, &rows))
 }
 
 fn links(metrics: &Metrics) -> Markup {
@@ -226,5 +239,33 @@ fn titled(counted: &str, length: usize) -> String {
     match length {
         _ if length > MOST => format!("{counted}: the first {MOST}, the rest is in the CSV file"),
         _ => counted.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_results::testing;
+
+    use super::*;
+
+    #[test]
+    fn columns_without_values_left_out() {
+        let results = testing::small().results;
+        let mut metrics = Metrics::from_results(&results);
+        let shown = all(&results, &metrics).0.matches(">memory</th>").count();
+        for node in &mut metrics.nodes {
+            (node.cpu_share, node.cpu_s, node.memory_bytes, node.waited_share) = (None, None, None, None);
+        }
+        assert_eq!((shown, all(&results, &metrics).0.matches(">memory</th>").count()), (2, 0));
+    }
+
+    #[test]
+    fn traffic_of_programs_tells_why() {
+        let mut results = testing::by_hand();
+        let column = ">per completed service</th>";
+        assert!(traffic(&Metrics::from_results(&results)).0.contains(column));
+        results.programs = vec![testing::program("b")];
+        let text = traffic(&Metrics::from_results(&results)).0;
+        assert!(!text.contains(column) && text.contains("made some of the traffic"), "{text}");
     }
 }

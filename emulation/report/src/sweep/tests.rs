@@ -111,6 +111,25 @@ fn group_has_measures_of_all_runs() {
 }
 
 #[test]
+fn page_explains_factors_and_words() {
+    let folder = tempfile::tempdir().unwrap();
+    for (delay, architecture) in
+        [("5ms", "client-server"), ("5ms", "super-node"), ("50ms", "client-server"), ("50ms", "super-node")]
+    {
+        let mut run = SyntheticShape { architecture, requests: 60, ..SyntheticShape::default() }.make();
+        let varied = [("delay", delay), ("architecture", architecture)];
+        run.results.run.varied = varied.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        run.write(&folder.path().join(format!("{architecture}_{delay}")));
+    }
+    let page = fs::read_to_string(combine(folder.path()).unwrap().page).unwrap();
+    for text in ["<b>Cell.</b>", "<b>Overhead.</b>", "<th scope=\"col\">delay 50 ms</th>"] {
+        assert!(page.contains(text), "{text}");
+    }
+    let effects = fs::read_to_string(folder.path().join("figures/effects-completed.svg")).unwrap();
+    assert!(effects.contains("\ndelay\n") && effects.contains("\n50 ms\n"), "{effects}");
+}
+
+#[test]
 fn rooms_of_runs_are_compared() {
     let folder = tempfile::tempdir().unwrap();
     let stream = |first_packet_ms| RoomStreamRecord { first_packet_ms, ..RoomStreamRecord::default() };
