@@ -7,7 +7,7 @@ use roost_topology::Topology;
 use roost_topology::model::Host;
 
 use crate::disks::Spot;
-use crate::lines::{LanLabel, Line, lines};
+use crate::lines::{LanLabel, Line, unplaced_lines};
 use crate::places::{PlaceUnit, extent, host_places};
 
 const CELL_INCHES: f64 = 1.3;
@@ -33,7 +33,7 @@ pub fn write(topology: &Topology, comment: &str) -> String {
     for (host, spot) in topology.hosts.iter().zip(spots) {
         put_host(&mut text, host, &fills, spot);
     }
-    let lines = lines(topology);
+    let lines = unplaced_lines(topology);
     lines.lans.iter().for_each(|lan| put_lan(&mut text, lan));
     lines.lines.iter().for_each(|line| put_line(&mut text, topology, line));
     if !lines.sentences.is_empty() {

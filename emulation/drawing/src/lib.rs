@@ -7,9 +7,11 @@
 //! - [`dot`] is a graph for Graphviz.
 #![allow(missing_docs, reason = "only crates of `emulation` import this one")]
 
+mod apart;
 mod disks;
 pub mod dot;
 mod ground;
+mod lan_places;
 mod layout;
 mod leg_text;
 mod lines;

@@ -6,6 +6,7 @@ use roost_topology::Topology;
 use roost_topology::model::{Net, NetKind, NetMember, RadioLinks};
 
 use crate::leg_text::both_directions;
+use crate::places::is_moved_apart;
 
 /// A line of the drawing, between two of its vertices.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +33,17 @@ pub struct Lines {
     pub sentences: Vec<String>,
 }
 
+/// The lines of a drawing in which hosts stand as [`crate::by_place`] or [`crate::layout()`] puts them.
 pub fn lines(topology: &Topology) -> Lines {
+    let mut found = unplaced_lines(topology);
+    if is_moved_apart(topology) {
+        found.sentences.push("Hosts that would cover each other were moved apart.".to_owned());
+    }
+    found
+}
+
+/// The lines of a drawing in which another program places hosts.
+pub(crate) fn unplaced_lines(topology: &Topology) -> Lines {
     let mut found = Lines::default();
     for (index, net) in topology.nets.iter().enumerate() {
         match (net.kind, &net.members[..]) {

@@ -1,22 +1,20 @@
 //! Places of hosts, where a topology gives them: cells, or the first positions of hosts that move in meters.
 
-use std::collections::BTreeMap;
-
 use roost_topology::Topology;
 use roost_topology::model::{HostCourse, Position};
 
+use crate::apart::{APART, apart};
 use crate::disks::Spot;
-use crate::ground::ground;
-use crate::layout::neighbors;
+use crate::lan_places::{MOST_FOLLOWED, lan_places};
 
 /// Meters of a degree of a meridian, on average.
 const METERS_PER_DEGREE: f64 = 111_195.0;
-/// The least distance of two hosts, as in a layout.
-const APART: f64 = 2.0;
 /// The longer side of a drawing of few hosts.
 const LEAST_SIDE: f64 = 14.0;
-/// The angle by which the next free spot around a taken one is turned, so that all directions come up: the golden one.
-const TURN: f64 = 2.399_963;
+/// A drawing grows up to this many times, if fewer hosts then need to be moved apart.
+const MOST_GROWTH: f64 = 2.0;
+/// The side of the square that each vertex of many has on average.
+const HOST_SIDE: f64 = 4.0;
 
 /// The place of each host to scale, y to the north, and the unit: cells, or meters where no host has a cell and all
 /// have positions.
@@ -72,56 +70,51 @@ pub(crate) fn extent<'a>(spots: impl Iterator<Item = &'a Spot> + Clone) -> Spot 
 }
 
 /// The spot of each vertex by the places of hosts, north above, in units of a layout. LANs stand between their hosts,
-/// and hosts at one place beside one another. `None` if a host has no place, or all have the same.
+/// and hosts that would cover each other apart. `None` if a host has no place, or all have the same.
 pub fn by_place(topology: &Topology) -> Option<Vec<Spot>> {
-    let (mut places, _) = host_places(topology);
-    if places.iter().any(Option::is_none) {
-        return None;
-    }
-    let size = extent(places.iter().flatten());
+    let mut spots = apart(&scaled_places(topology)?);
+    let lans = lan_places(topology, &spots);
+    spots.extend(lans);
+    Some(spots)
+}
+
+/// True if hosts would cover each other at their places, so that [`by_place`] moves them apart.
+pub(crate) fn is_moved_apart(topology: &Topology) -> bool {
+    scaled_places(topology).is_some_and(|places| {
+        let spots = apart(&places);
+        spots.iter().zip(&places).any(|(spot, place)| spot.minus(*place).length() > 1e-6)
+    })
+}
+
+/// The places of hosts in units of a layout, y to the south.
+fn scaled_places(topology: &Topology) -> Option<Vec<Spot>> {
+    let places = host_places(topology).0.into_iter().collect::<Option<Vec<Spot>>>()?;
+    let size = extent(places.iter());
     let longer = size.x.max(size.y);
     if longer <= 0.0 {
         return None;
     }
-    let neighbors = neighbors(topology);
-    places.resize(neighbors.len(), None);
-    let side = LEAST_SIDE.max(APART * 2.0 * (neighbors.len() as f64).sqrt());
-    let unit = |spot: Spot| Spot { x: spot.x / longer * side, y: -spot.y / longer * side };
-    let scaled: Vec<Option<Spot>> = places.into_iter().map(|place| place.map(unit)).collect();
-    Some(apart(&ground(&scaled, &neighbors)))
+    let vertices = topology.hosts.len() + topology.nets.len();
+    let usual = LEAST_SIDE.max(HOST_SIDE * (vertices as f64).sqrt());
+    let side = (APART * longer / nearest(&places)).clamp(usual, MOST_GROWTH * usual);
+    Some(places.into_iter().map(|spot| Spot { x: spot.x / longer * side, y: -spot.y / longer * side }).collect())
 }
 
-/// Moves each spot to the nearest one that is free of those before it. The nets that are links have none.
-fn apart(spots: &[Option<Spot>]) -> Vec<Spot> {
-    let square = |spot: Spot| ((spot.x / APART).floor() as i64, (spot.y / APART).floor() as i64);
-    let mut taken = BTreeMap::<(i64, i64), Vec<Spot>>::new();
-    // The next of a crowd at one spot goes on where the last one found room.
-    let mut tried = BTreeMap::<(u64, u64), u32>::new();
-    let mut put = |spot: &Spot| {
-        let around = |step: u32| {
-            let distance = APART / 2.0 * f64::from(step).sqrt();
-            spot.plus(Spot::at(f64::from(step) * TURN, distance))
-        };
-        let is_free = |spot: &Spot| {
-            let (column, row) = square(*spot);
-            let squares = (-1..=1).flat_map(|dx| (-1..=1).map(move |dy| (column + dx, row + dy)));
-            let near = squares.filter_map(|square| taken.get(&square)).flatten();
-            near.into_iter().all(|other| spot.minus(*other).length() >= APART)
-        };
-        let step = tried.entry((spot.x.to_bits(), spot.y.to_bits())).or_default();
-        let free = (*step..).map(|step| (step, around(step))).find(|(_, spot)| is_free(spot));
-        let (last, free) = free.unwrap_or((*step, *spot));
-        *step = last;
-        taken.entry(square(free)).or_default().push(free);
-        free
-    };
-    spots.iter().map(|spot| spot.as_ref().map(&mut put).unwrap_or_default()).collect()
+/// The least distance of two places; infinite among so many that those near each other would set the size.
+fn nearest(places: &[Spot]) -> f64 {
+    let pairs =
+        places.iter().enumerate().flat_map(|(n, one)| places[..n].iter().map(|other| one.minus(*other).length()));
+    let count = if places.len() > MOST_FOLLOWED { 0 } else { usize::MAX };
+    pairs.take(count).filter(|distance| *distance > 0.0).fold(f64::INFINITY, f64::min)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use roost_topology::file::parse;
+    use roost_topology::generate::Star;
+
+    use super::*;
+    use crate::{layout, lines, neighbors};
 
     const LINK: &str = "[[link]]\nbetween = ['a', 'b']\nrate = '1Mbit'\n";
 
@@ -161,11 +154,64 @@ mod tests {
         }
     }
 
+    /// A camp of hosts on two LANs, with a host at `far`, and cells seen from the first one.
+    fn camp(far: i32) -> (Topology, Vec<Spot>) {
+        let cells = [(0, 0), (1, 0), (4, -2), (3, 1), (1, 2), (0, -3), (2, 4), (far, far)];
+        let host =
+            |(number, (x, y)): (usize, &(i32, i32))| format!("[[host]]\nname = 'h{number}'\ncell = [{x}, {y}]\n");
+        let mut text = cells.iter().enumerate().map(host).collect::<String>();
+        text += "[[lan]]\nname = 'camp'\nmembers = 'h[0-1]'\nrate = '1Mbit'\n[[lan]]\nname = 'air'\n\
+            members = 'h[1-6]'\nrate = '1Mbit'\n[[link]]\nbetween = ['h0', 'h7']\nrate = '1Mbit'\n";
+        let topology = parse("camp", &text).unwrap_or_else(|problems| panic!("{problems:?}"));
+        (topology, cells.map(|(x, y)| Spot { x: f64::from(x), y: f64::from(-y) }).to_vec())
+    }
+
     #[test]
-    fn crowd_takes_few_steps() {
-        let spots = apart(&vec![Some(Spot::default()); 20_000]);
-        let radius = spots.iter().map(|spot| spot.length()).fold(0.0, f64::max);
-        assert!(radius < 2.0 * APART * 20_000_f64.sqrt(), "{radius}");
+    fn hosts_beside_lans_are_to_scale() {
+        for far in [6, 40] {
+            let (topology, cells) = camp(far);
+            let spots = by_place(&topology).unwrap();
+            let cell = (spots[7].x - spots[0].x) / f64::from(far);
+            for (spot, Spot { x, y }) in spots.iter().zip(cells) {
+                let place = spots[0].plus(Spot { x: x * cell, y: y * cell });
+                assert!(spot.minus(place).length() < 1e-6, "({x}, {y}) at {spot:?}, not {place:?}");
+            }
+            assert_eq!(lines(&topology).sentences.len(), 1, "no sentence about moved hosts");
+        }
+    }
+
+    #[test]
+    fn crowded_hosts_keep_their_order() {
+        let (topology, cells) = camp(200);
+        let spots = by_place(&topology).unwrap();
+        for one in 0..8 {
+            for other in 0..8 {
+                let (cells, spots) = (cells[one].minus(cells[other]), spots[one].minus(spots[other]));
+                assert!(cells.x <= 0.0 || spots.x > 0.0, "{one} is not east of {other}: {spots:?}");
+                assert!(cells.y <= 0.0 || spots.y > 0.0, "{one} is not south of {other}: {spots:?}");
+            }
+        }
+        let sentences = lines(&topology).sentences;
+        assert_eq!(sentences.last().map(String::as_str), Some("Hosts that would cover each other were moved apart."));
+    }
+
+    #[test]
+    fn lines_of_stars_meet_ends_alone() {
+        for topology in (2..=12).map(|nodes| Star::published(nodes).topology().unwrap()) {
+            for spots in [by_place(&topology).unwrap(), layout(&neighbors(&topology))] {
+                for line in lines(&topology).lines {
+                    let [one, other] = line.ends.map(|end| spots[end]);
+                    let along = other.minus(one);
+                    let way = (0..=1000).map(|part| f64::from(part) / 1000.0);
+                    let way: Vec<Spot> =
+                        way.map(|part| one.plus(Spot { x: along.x * part, y: along.y * part })).collect();
+                    for mark in (0..spots.len()).filter(|vertex| !line.ends.contains(vertex)) {
+                        let nearest = way.iter().map(|spot| spot.minus(spots[mark]).length()).fold(9.0, f64::min);
+                        assert!(nearest > 0.39, "{}: {} is {nearest} from {mark}", topology.name, line.title);
+                    }
+                }
+            }
+        }
     }
 
     #[test]
