@@ -183,12 +183,14 @@ fn effects(overview: &Overview<'_>) -> Markup {
         one.map_or_else(|| "–".to_owned(), |one| one.mean.mean_text())
     };
     html! {
+        div.effects {
         (table(&headings, &html! {
             @for measure in &shown {
                 @let effects = overview.effects(measure);
                 (row("", &capital(&measure.name), levels().map(|(factor, level)| mean(&effects, factor, level))))
             }
         }))
+        }
         p.lead {
             "Each column is a mean over all values of the other factors, with the half-width of its 95 % interval over the \
              seeds. Only combinations count that have all values of the factor."

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-/// A term of pages.
+/// A term of pages, with the signs of its occurrence.
 struct Term {
     name: &'static str,
     meaning: &'static str,
