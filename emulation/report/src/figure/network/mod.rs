@@ -115,6 +115,10 @@ impl NetworkDrawing<'_> {
         self.marks.hubs.contains(&self.topology.hosts[host].name)
     }
 
+    fn is_radio(&self, lan: &LanLabel) -> bool {
+        self.topology.radios.iter().any(|radio| self.topology.nets[radio.net].name == lan.name)
+    }
+
     /// The ways of all lines; none of so many that no label could avoid them.
     fn crossed(&self) -> CrossedSquares {
         let mut crossed = CrossedSquares::default();
@@ -149,7 +153,8 @@ impl NetworkDrawing<'_> {
             let (text, spot) = (lan_text(lan), self.spots[lan.vertex]);
             let near = around_dot(spot, LAN.0, &text, SIZE);
             let far = [16.0, 26.0, 36.0].into_iter().flat_map(|more| around_dot(spot, LAN.0 + more, &text, SIZE));
-            let middles: Vec<_> = near.into_iter().chain(far).collect();
+            let mut middles: Vec<_> = near.into_iter().chain(far).collect();
+            clear_first(&mut middles, &text);
             labels.push(taken.put(&text, SIZE, &middles).map(|label| (label, Ink::Muted)));
         }
         for (number, line) in self.lines.lines.iter().enumerate() {
@@ -176,7 +181,7 @@ impl NetworkDrawing<'_> {
 
     fn draw_vertices(&self) -> Markup {
         html! {
-            @for lan in &self.lines.lans { (draw_lan(self.spots[lan.vertex], &lan_text(lan))) }
+            @for lan in &self.lines.lans { (draw_box(self.spots[lan.vertex], &lan_text(lan), self.is_radio(lan))) }
             @for (index, host) in self.topology.hosts.iter().enumerate() {
                 @let class = host.class.as_deref();
                 g {
@@ -197,8 +202,10 @@ impl NetworkDrawing<'_> {
         if self.topology.hosts.iter().enumerate().any(|(index, _)| self.is_hub(index)) {
             key.add("hub", KeySign::Hub);
         }
-        if !self.lines.lans.is_empty() {
-            key.add("LAN", KeySign::Lan);
+        for (name, is_radio) in [("LAN", false), ("radio", true)] {
+            if self.lines.lans.iter().any(|lan| self.is_radio(lan) == is_radio) {
+                key.add(name, KeySign::Box { is_radio });
+            }
         }
         let room = (left_out > 0).then(|| {
             let labels = counted(left_out as u64, "label");
@@ -210,13 +217,15 @@ impl NetworkDrawing<'_> {
     }
 }
 
-/// Half the width and height of the box of a LAN.
+/// Half the width and height of the box of a LAN or radio.
 const LAN: (f64, f64) = (8.0, 5.0);
 
-fn draw_lan(Spot { x, y }: Spot, title: &str) -> Markup {
+/// The box of a LAN, or with a broken rim of a radio.
+fn draw_box(Spot { x, y }: Spot, title: &str, is_radio: bool) -> Markup {
     html! {
         rect x=(short(x - LAN.0)) y=(short(y - LAN.1)) width=(short(2.0 * LAN.0)) height=(short(2.0 * LAN.1)) rx="2"
-            fill=(Ink::Trough.hex()) stroke=(Ink::Muted.hex()) stroke-width="1.2" { title { (title) } }
+            fill=(Ink::Trough.hex()) stroke=(Ink::Muted.hex()) stroke-width="1.2"
+            stroke-dasharray=[is_radio.then_some("3 2")] { title { (title) } }
     }
 }
 
@@ -240,7 +249,7 @@ fn draw_label(label: &Label, ink: Ink) -> Markup {
 enum KeySign {
     Host(Kind),
     Hub,
-    Lan,
+    Box { is_radio: bool },
 }
 
 /// The rows of a key, broken where the width ends.
@@ -272,7 +281,7 @@ impl KeyRows {
         self.drawn.push(match sign {
             KeySign::Host(kind) => kind.draw(spot, HOST),
             KeySign::Hub => draw_ring(spot),
-            KeySign::Lan => draw_lan(spot, name),
+            KeySign::Box { is_radio } => draw_box(spot, name, is_radio),
         });
         self.put(name, spot.x + 15.0);
         self.at.x += length;
@@ -316,6 +325,17 @@ mod tests {
             assert!(svg.contains(&format!(">{}</text>", host.name)), "{} has no label", host.name);
         }
         assert!(!svg.contains("Without room here"), "{svg}");
+    }
+
+    #[test]
+    fn radios_and_lans_differ() {
+        let text = "[[host]]\nname = ['a', 'b']\n[[motion.host]]\nname = ['a', 'b']\nposition = [0, 0]\n\
+            [[lan]]\nname = 'l'\nmembers = ['a', 'b']\nrate = '1Mbit'\n[[radio]]\nname = 'r'\nmembers = ['a', 'b']\n\
+            frequency = '2.4GHz'\npower = '20dBm'\nbandwidth = '20MHz'\nrate = '6Mbit'\nrange = '500m'\n";
+        let topology = roost_topology::file::parse("both", text).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let svg = network(&topology, NetworkMarks::default()).standing("both");
+        assert!(svg.contains(">LAN</text>") && svg.contains(">radio</text>"), "{svg}");
+        assert_eq!(svg.matches("stroke-dasharray").count(), 2, "the radio, and its sign in the key");
     }
 
     #[test]
