@@ -35,7 +35,7 @@ impl Overview<'_> {
         let at_last = cells.iter().filter(|cell| cell.x.place.total_cmp(last).is_eq());
         let mut seen: Vec<(&SeedGroup<'_>, Mean)> =
             at_last.filter_map(|cell| Some((*cell, cell.mean(measure)?))).collect();
-        seen.sort_by(|a, b| axes::rank(&a.0.series).cmp(&axes::rank(&b.0.series)));
+        seen.sort_by_cached_key(|one| axes::rank(&one.0.series));
         let place = if places.len() > 1 { self.axes.at(place) } else { String::new() };
         match seen.as_slice() {
             [] => name.into(),
