@@ -1,5 +1,6 @@
 //! The drawing of a network: hosts in the inks of their classes, LANs as boxes, and the paths of nodes that moved.
 
+mod key;
 mod kinds;
 mod labels;
 mod paths;
@@ -9,10 +10,11 @@ use roost_drawing::{LanLabel, Lines, Spot, by_place, layout, lines, neighbors};
 use roost_topology::Topology;
 use roost_topology::model::NetKind;
 
-use self::kinds::{Kind, Kinds, short};
+use self::key::{HUB, KeyRows, KeySign, LAN, draw_box, draw_ring};
+use self::kinds::{Kinds, short};
 use self::labels::{Area, CrossedSquares, Label, TakenAreas, around_dot};
 pub(super) use self::paths::paths;
-use super::canvas::{Sheet, width_of};
+use super::canvas::Sheet;
 use super::ink::Ink;
 use crate::text_format::counted;
 
@@ -24,13 +26,9 @@ const RIM: f64 = 70.0;
 /// The least width: the key and its sentences need it.
 const LEAST_WIDTH: f64 = 560.0;
 const HOST: f64 = 6.0;
-/// The radius of the ring of a hub.
-const HUB: f64 = HOST + 3.5;
 /// The most lines that labels avoid.
 const MAX_AVOIDED: usize = 3000;
 const SIZE: f64 = 10.0;
-const KEY_ROW: f64 = 20.0;
-const KEY_SIZE: f64 = 12.0;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NetworkMarks<'a> {
@@ -43,7 +41,7 @@ pub fn network(topology: &Topology, marks: NetworkMarks<'_>) -> Sheet {
     let vertices = places.unwrap_or_else(|| layout(&neighbors(topology)));
     let (spots, width, height) = on_sheet(&used(topology, &vertices), UNITS[usize::from(topology.hosts.len() > FEW)]);
     let (kinds, lines) = (Kinds::new(topology), lines(topology));
-    let drawing = NetworkDrawing { topology, marks, kinds, lines, spots, is_by_place };
+    let drawing = NetworkDrawing { topology, marks, kinds, lines, spots, width, is_by_place };
     let (labels, left_out) = drawing.labels();
     let (key, key_height) = drawing.key(width, left_out);
     let body = html! {
@@ -106,6 +104,7 @@ struct NetworkDrawing<'a> {
     kinds: Kinds<'a>,
     lines: Lines,
     spots: Vec<Spot>,
+    width: f64,
     /// True if hosts stand where they are.
     is_by_place: bool,
 }
@@ -137,10 +136,11 @@ impl NetworkDrawing<'_> {
             taken.add(Area::around(self.spots[lan.vertex], LAN.0, LAN.1));
         }
         let crossed = self.crossed();
-        // Of the places of a name, those come first through which no line goes.
+        // Of the places of a name, those on the sheet come first, and of these those through which no line goes.
         let clear_first = |middles: &mut [Spot], text: &str| {
-            let label = |middle: &Spot| Label { text: text.to_owned(), middle: *middle, size: SIZE };
-            middles.sort_by_key(|middle| !crossed.spare(&label(middle).area(), None));
+            let area = |middle: &Spot| Label { text: text.to_owned(), middle: *middle, size: SIZE }.area();
+            let is_on_sheet = |area: &Area| area.left >= 0.0 && area.right <= self.width;
+            middles.sort_by_key(|middle| (!is_on_sheet(&area(middle)), !crossed.spare(&area(middle), None)));
         };
         let mut labels = Vec::new();
         for (index, (host, spot)) in hosts().enumerate() {
@@ -217,25 +217,6 @@ impl NetworkDrawing<'_> {
     }
 }
 
-/// Half the width and height of the box of a LAN or radio.
-const LAN: (f64, f64) = (8.0, 5.0);
-
-/// The box of a LAN, or with a broken rim of a radio.
-fn draw_box(Spot { x, y }: Spot, title: &str, is_radio: bool) -> Markup {
-    html! {
-        rect x=(short(x - LAN.0)) y=(short(y - LAN.1)) width=(short(2.0 * LAN.0)) height=(short(2.0 * LAN.1)) rx="2"
-            fill=(Ink::Trough.hex()) stroke=(Ink::Muted.hex()) stroke-width="1.2"
-            stroke-dasharray=[is_radio.then_some("3 2")] { title { (title) } }
-    }
-}
-
-fn draw_ring(Spot { x, y }: Spot) -> Markup {
-    html! {
-        circle cx=(short(x)) cy=(short(y)) r=(short(HUB)) fill="none" stroke=(Ink::Text.hex())
-            stroke-width="1.8" {}
-    }
-}
-
 /// A text with a rim of paper, so that lines under it do not disturb.
 fn draw_label(label: &Label, ink: Ink) -> Markup {
     let Label { text, middle: Spot { x, y }, size } = label;
@@ -243,67 +224,6 @@ fn draw_label(label: &Label, ink: Ink) -> Markup {
         text x=(short(*x)) y=(short(y + size * 0.35)) font-size=(size) text-anchor="middle" fill=(ink.hex())
             stroke=(Ink::Paper.hex()) stroke-width="2.5" stroke-linejoin="round" paint-order="stroke"
             font-family=(super::canvas::FONTS) { (text) }
-    }
-}
-
-enum KeySign {
-    Host(Kind),
-    Hub,
-    Box { is_radio: bool },
-}
-
-/// The rows of a key, broken where the width ends.
-struct KeyRows {
-    width: f64,
-    at: Spot,
-    drawn: Vec<Markup>,
-}
-
-impl KeyRows {
-    const START: f64 = 8.0;
-
-    fn new(width: f64) -> Self {
-        Self { width, at: Spot { x: Self::START, y: KEY_ROW / 2.0 }, drawn: Vec::new() }
-    }
-
-    fn next_row(&mut self) {
-        if self.at.x > Self::START {
-            self.at = Spot { x: Self::START, y: self.at.y + KEY_ROW };
-        }
-    }
-
-    fn add(&mut self, name: &str, sign: KeySign) {
-        let length = width_of(name, KEY_SIZE) + 40.0;
-        if self.at.x + length > self.width {
-            self.next_row();
-        }
-        let spot = Spot { x: self.at.x + 8.0, y: self.at.y };
-        self.drawn.push(match sign {
-            KeySign::Host(kind) => kind.draw(spot, HOST),
-            KeySign::Hub => draw_ring(spot),
-            KeySign::Box { is_radio } => draw_box(spot, name, is_radio),
-        });
-        self.put(name, spot.x + 15.0);
-        self.at.x += length;
-    }
-
-    fn say(&mut self, sentence: &str) {
-        self.next_row();
-        self.put(sentence, Self::START);
-        self.at = Spot { x: Self::START, y: self.at.y + KEY_ROW };
-    }
-
-    fn put(&mut self, text: &str, x: f64) {
-        let y = self.at.y + KEY_SIZE * 0.35;
-        self.drawn.push(html! {
-            text x=(short(x)) y=(short(y)) font-size=(KEY_SIZE) fill=(Ink::Text.hex())
-                font-family=(super::canvas::FONTS) { (text) }
-        });
-    }
-
-    fn finish(mut self) -> (Markup, f64) {
-        self.next_row();
-        (html! { @for part in &self.drawn { (part) } }, self.at.y - KEY_ROW / 2.0 + 6.0)
     }
 }
 
@@ -353,6 +273,24 @@ mod tests {
     }
 
     #[test]
+    fn labels_stay_on_the_sheet() {
+        let name = "a-host-with-a-long-name";
+        let text = format!(
+            "[[host]]\nname = '{name}'\ncell = [0, 0]\n[[host]]\nname = 'b'\ncell = [9, 0]\n[[host]]\nname = 'c'\n\
+             cell = [0, 9]\n[[lan]]\nname = '{name}s'\nmembers = ['{name}', 'c']\nrate = '100Mbit'\n\
+             [[link]]\nbetween = ['b', 'c']\nrate = '1Mbit'\n"
+        );
+        let topology = roost_topology::file::parse("rim", &text).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let (spots, width, _) = on_sheet(&used(&topology, &by_place(&topology).unwrap()), UNITS[0]);
+        let marks = NetworkMarks::default();
+        let (kinds, lines) = (Kinds::new(&topology), lines(&topology));
+        let drawing = NetworkDrawing { topology: &topology, marks, kinds, lines, spots, width, is_by_place: true };
+        let (labels, left_out) = drawing.labels();
+        let is_on_sheet = |(label, _): &(Label, Ink)| label.area().left >= 0.0 && label.area().right <= width;
+        assert!(left_out == 0 && labels.iter().all(is_on_sheet), "{width}: {labels:?}");
+    }
+
+    #[test]
     fn labels_lie_on_no_other_line() {
         let ends = |n: usize| (0..n).flat_map(move |one| (one + 1..n).map(move |other| (one, other)));
         let link = |(one, other)| {
@@ -364,7 +302,7 @@ mod tests {
         let text = "[[host]]\nname = 'n[0-6]'\n".to_owned() + &ends(7).map(link).collect::<String>();
         let topology = roost_topology::file::parse("full", &text).unwrap_or_else(|problems| panic!("{problems:?}"));
         let graph = neighbors(&topology);
-        let (spots, ..) = on_sheet(&used(&topology, &layout(&graph)), UNITS[0]);
+        let (spots, width, _) = on_sheet(&used(&topology, &layout(&graph)), UNITS[0]);
         let marks = NetworkMarks::default();
         let drawing = NetworkDrawing {
             topology: &topology,
@@ -372,6 +310,7 @@ mod tests {
             kinds: Kinds::new(&topology),
             lines: lines(&topology),
             spots,
+            width,
             is_by_place: false,
         };
         let (labels, left_out) = drawing.labels();
