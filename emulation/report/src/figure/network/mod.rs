@@ -274,12 +274,16 @@ mod tests {
 
     #[test]
     fn labels_stay_on_the_sheet() {
-        let name = "a-host-with-a-long-name";
-        let text = format!(
-            "[[host]]\nname = '{name}'\ncell = [0, 0]\n[[host]]\nname = 'b'\ncell = [9, 0]\n[[host]]\nname = 'c'\n\
-             cell = [0, 9]\n[[lan]]\nname = '{name}s'\nmembers = ['{name}', 'c']\nrate = '100Mbit'\n\
-             [[link]]\nbetween = ['b', 'c']\nrate = '1Mbit'\n"
-        );
+        let (name, ends) =
+            ("a-host-with-a-long-name-at-the-rim", [(0, 8), (1, 8), (9, 4), (9, 5), (9, 3), (1, 0), (0, 0)]);
+        let end = |(number, (x, y))| {
+            format!(
+                "[[host]]\nname = 'n{number}'\ncell = [{x}, {y}]\n[[link]]\nbetween = ['{name}', 'n{number}']\n\
+                 rate = '1Mbit'\n"
+            )
+        };
+        let text = format!("[[host]]\nname = '{name}'\ncell = [0, 4]\n")
+            + &ends.into_iter().enumerate().map(end).collect::<String>();
         let topology = roost_topology::file::parse("rim", &text).unwrap_or_else(|problems| panic!("{problems:?}"));
         let (spots, width, _) = on_sheet(&used(&topology, &by_place(&topology).unwrap()), UNITS[0]);
         let marks = NetworkMarks::default();
