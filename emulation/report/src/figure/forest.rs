@@ -1,5 +1,7 @@
 //! Ratios with their intervals, below each other: left of the line B has less, right of it more.
 
+use roost_drawing::Spot;
+
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of, wrapped};
 use super::ink::Ink;
 use super::scale::AxisScale;
@@ -92,15 +94,15 @@ fn draw(canvas: &mut Canvas<'_>, row: &ComparisonRow, x: &AxisScale, y: f64) {
         canvas.dot((x.at(ratio), y), 4.2, ink);
     }
     if ends[0] < 1.0 / EDGE {
-        arrow(canvas, (x.at(0.0), y), -8.0, ink);
+        draw_arrow(canvas, Spot { x: x.at(0.0), y }, -8.0, ink);
     }
     if ends[1] > EDGE {
-        arrow(canvas, (x.at(f64::INFINITY), y), 8.0, ink);
+        draw_arrow(canvas, Spot { x: x.at(f64::INFINITY), y }, 8.0, ink);
     }
 }
 
 /// An arrow at an edge, to what lies beyond.
-fn arrow(canvas: &mut Canvas<'_>, (x, y): (f64, f64), length: f64, ink: Ink) {
+fn draw_arrow(canvas: &mut Canvas<'_>, Spot { x, y }: Spot, length: f64, ink: Ink) {
     canvas.shape(&[(x, y - 5.0), (x + length, y), (x, y + 5.0)], ink, 1.0);
 }
 
