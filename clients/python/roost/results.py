@@ -325,7 +325,7 @@ def _plain(kind: str) -> Any:
 
 def _measurements(records: dict[str, list[Row]]) -> list[Row]:
     # A record of a value does not say so.
-    return [{**measurement, "kind": measurement.get("kind", "value")} for measurement in records.get("measurement", [])]
+    return [{**measurement, "kind": measurement.get("kind") or "value"} for measurement in records.get("measurement", [])]
 
 
 _TABLES: dict[str, Any] = {

@@ -2,7 +2,7 @@
 
 use crate::sweep::number;
 
-/// What stands between the words of names of folders and of cells.
+/// The separators of words in the names of folders and cells.
 const SEPARATORS: [char; 5] = ['_', '-', ' ', '/', ','];
 
 /// A part of a name; numbers come first, those of one unit by their size.

@@ -14,6 +14,8 @@ const NAME_LINE: f64 = 15.0;
 const MAX_NAMES: f64 = 160.0;
 /// Ratios beyond this, or below its reciprocal, are arrows at the edge.
 const EDGE: f64 = 1e5;
+/// The most that an interval which leaves its ratio open widens the axis to either side.
+const OPEN_REACH: f64 = 10.0;
 /// The least reach of an axis to either side of 1.
 const LEAST_REACH: f64 = 1.25;
 /// The least part of the longer side that the shorter one has, so that 1 is not at the rim.
@@ -93,10 +95,11 @@ fn draw(canvas: &mut Canvas<'_>, row: &ComparisonRow, x: &AxisScale, y: f64) {
     if (1.0 / EDGE..=EDGE).contains(&ratio) {
         canvas.dot((x.at(ratio), y), 4.2, ink);
     }
-    if ends[0] < 1.0 / EDGE {
+    let [low, high] = x.ends();
+    if ends[0] < low {
         draw_arrow(canvas, Spot { x: x.at(0.0), y }, -8.0, ink);
     }
-    if ends[1] > EDGE {
+    if ends[1] > high {
         draw_arrow(canvas, Spot { x: x.at(f64::INFINITY), y }, 8.0, ink);
     }
 }
@@ -106,11 +109,15 @@ fn draw_arrow(canvas: &mut Canvas<'_>, Spot { x, y }: Spot, length: f64, ink: In
     canvas.shape(&[(x, y - 5.0), (x + length, y), (x, y + 5.0)], ink, 1.0);
 }
 
-/// The ends of the axis: a little beyond all that is drawn, with 1 between them.
+/// The ends of the axis: a little beyond all ratios and intervals, with 1 between them. A wide interval that leaves a
+/// ratio open does not press the others together: it ends in arrows.
 fn reach(rows: &[ForestRow<'_>]) -> (f64, f64) {
-    let drawn =
-        |ForestRow { row, .. }: &ForestRow<'_>| [row.ratio, row.interval.map(|i| i.low), row.interval.map(|i| i.high)];
-    let drawn = || rows.iter().flat_map(drawn).flatten().map(|value| value.clamp(1.0 / EDGE, EDGE));
+    let drawn = |ForestRow { row, .. }: &ForestRow<'_>| {
+        let far = if row.finding() == ComparisonFinding::Inconclusive { OPEN_REACH } else { EDGE };
+        let ends = row.interval.into_iter().flat_map(|interval| [interval.low, interval.high]);
+        ends.map(move |end| end.clamp(1.0 / far, far)).chain(row.ratio).collect::<Vec<_>>()
+    };
+    let drawn = || rows.iter().flat_map(drawn).map(|value| value.clamp(1.0 / EDGE, EDGE));
     let below = (1.08 / drawn().fold(1.0, f64::min)).max(LEAST_REACH).ln();
     let above = (drawn().fold(1.0, f64::max) * 1.08).max(LEAST_REACH).ln();
     let least = below.max(above) * LEAST_SIDE;

@@ -29,6 +29,11 @@ impl AxisScale {
         Self { low, high, from, to, logarithmic: true }
     }
 
+    /// The least and the greatest value on the sheet.
+    pub(super) const fn ends(&self) -> [f64; 2] {
+        [self.low, self.high]
+    }
+
     /// The position of `value`; values outside are at the ends.
     pub(super) fn at(&self, value: f64) -> f64 {
         let part = if self.logarithmic {

@@ -183,8 +183,17 @@ fn nodes(results: &Results, metrics: &Metrics) -> Markup {
         "waited",
         "memory",
     ];
+    let headings = if has_use(metrics) { &headings[..] } else { &headings[..headings.len() - 3] };
+    let length = metrics.nodes.len();
+    let hubs = metrics.nodes.iter().filter(|node| node.is_hub()).count();
+    let counts = [(length - hubs, "node"), (hubs, "hub")].into_iter().filter(|(number, _)| *number > 0);
+    let counts: Vec<String> = counts.map(|(number, name)| counted(number as u64, name)).collect();
+    folded(&titled(&counts.join(" and "), length), length, &table(headings, &node_rows(results, metrics)))
+}
+
+fn node_rows(results: &Results, metrics: &Metrics) -> Markup {
     let has_use = has_use(metrics);
-    let rows = html! {
+    html! {
         @for node in metrics.nodes.iter().take(MOST) {
             tr class=(if node.is_hub() { "hub" } else { "" }) {
                 th scope="row" { (daemon_name(node, results)) }
@@ -202,13 +211,7 @@ fn nodes(results: &Results, metrics: &Metrics) -> Markup {
                 }
             }
         }
-    };
-    let headings = if has_use { &headings[..] } else { &headings[..headings.len() - 3] };
-    let length = metrics.nodes.len();
-    let hubs = metrics.nodes.iter().filter(|node| node.is_hub()).count();
-    let counts = [(length - hubs, "node"), (hubs, "hub")].into_iter().filter(|(number, _)| *number > 0);
-    let counts: Vec<String> = counts.map(|(number, name)| counted(number as u64, name)).collect();
-    folded(&titled(&counts.join(" and "), length), length, &table(headings, &rows))
+    }
 }
 
 fn links(metrics: &Metrics) -> Markup {

@@ -80,16 +80,14 @@ impl Axes {
         let mut ordered: Vec<&str> = values.iter().copied().filter(|_| words).collect();
         ordered.sort_by_cached_key(|value| NaturalName::new(value));
         let named = ordered.iter().enumerate().map(|(n, value)| ((*value).to_owned(), n as f64));
+        let (x_title, x_unit) = match along.as_ref().map(|key| spoken(key)) {
+            Some(name) if unit.is_empty() => (name.clone(), format!(" {name}")),
+            Some(name) => (format!("{name}, {unit}"), format!(" {unit} {name}")),
+            None => ("nodes".into(), " nodes".into()),
+        };
         Self {
-            x_title: match &along {
-                Some(key) if unit.is_empty() => spoken(key),
-                Some(key) => format!("{}, {unit}", spoken(key)),
-                None => "nodes".into(),
-            },
-            x_unit: match &along {
-                Some(key) => format!(" {unit} {}", spoken(key)).replace("  ", " "),
-                None => " nodes".into(),
-            },
+            x_title,
+            x_unit,
             names: named.collect(),
             transports: differ(&|point| point.run.transport.clone()),
             mixed: mixed(&runs),

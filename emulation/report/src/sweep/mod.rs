@@ -203,9 +203,11 @@ impl<'a> Overview<'a> {
             }
         }
         warnings.extend(name_apart(&mut cells));
+        let families: BTreeMap<String, NaturalName> =
+            cells.iter().map(|cell| (cell.family.clone(), NaturalName::new(&cell.family))).collect();
         cells.sort_by(|a, b| {
             let factors = || axes.order(a.points[0]).cmp(&axes.order(b.points[0]));
-            let names = NaturalName::new(&a.family).cmp(&NaturalName::new(&b.family)).then_with(factors);
+            let names = families[&a.family].cmp(&families[&b.family]).then_with(factors);
             let names = names.then_with(|| axes::rank(&a.series).cmp(&axes::rank(&b.series)));
             names.then_with(|| a.x.cmp(&b.x))
         });

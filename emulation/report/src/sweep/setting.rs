@@ -4,8 +4,16 @@ use super::RunSummary;
 use super::axes::number;
 
 /// The tables of plans below which names stand, which tell more than the table.
-const NAMED: [&str; 7] =
-    ["links.", "classes.", "topology.link.", "topology.lan.", "topology.radio.", "topology.host.", "topology."];
+const NAMED: [&str; 8] = [
+    "environment.",
+    "links.",
+    "classes.",
+    "topology.link.",
+    "topology.lan.",
+    "topology.radio.",
+    "topology.host.",
+    "topology.",
+];
 /// The limit of a queue, in packets unless the plan has it in bytes.
 const QUEUE_LIMIT: &str = "queue.limit";
 

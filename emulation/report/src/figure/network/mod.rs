@@ -115,7 +115,8 @@ impl NetworkDrawing<'_> {
     }
 
     fn is_radio(&self, lan: &LanLabel) -> bool {
-        self.topology.radios.iter().any(|radio| self.topology.nets[radio.net].name == lan.name)
+        // The vertices of nets follow those of hosts.
+        self.topology.radios.iter().any(|radio| radio.net + self.topology.hosts.len() == lan.vertex)
     }
 
     /// The ways of all lines; none of so many that no label could avoid them.
