@@ -160,6 +160,14 @@ mod tests {
     }
 
     #[test]
+    fn open_interval_ends_in_arrows() {
+        let rows = [row("a", 2.29, Some([0.038, 137.0])), row("b", 0.5, Some([0.4, 0.6]))];
+        let svg = forest(&rows.each_ref()).inline("x").0;
+        assert_eq!(svg.matches("<polygon").count(), 2);
+        assert!(svg.contains("\n0.1\n") && !svg.contains("\n100\n"), "{svg}");
+    }
+
+    #[test]
     fn ratio_beyond_edge_is_arrow() {
         let shapes = |ratio| forest(&[&row("a", ratio, None)]).inline("x").0.matches("<polygon").count();
         assert_eq!([shapes(1e-9), shapes(1e9), shapes(2.0)], [1, 1, 0]);
