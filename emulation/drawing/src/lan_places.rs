@@ -86,7 +86,7 @@ impl<'a> Ground<'a> {
         best.map(|(_, spot)| spot)
     }
 
-    /// The nearest free spot.
+    /// The nearest free spot, from the last one around this middle on.
     fn free_spot(&mut self, middle: Spot) -> Spot {
         let place = (middle.x.to_bits(), middle.y.to_bits());
         let start = self.tried.get(&place).copied().unwrap_or_default();
