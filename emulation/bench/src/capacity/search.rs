@@ -156,8 +156,10 @@ impl CapacityScene<'_> {
 
     async fn look(&self, listeners: &[SubscriberClient], each: usize) -> Result<CapacitySample, String> {
         let (begin, before) = (now_ms(), self.sent_bytes()?);
+        // A busy machine wakes up late.
+        let began = Instant::now();
         tokio::time::sleep(self.window).await;
-        let after = self.sent_bytes()?;
+        let (after, passed) = (self.sent_bytes()?, began.elapsed());
         let come: usize = listeners.iter().map(SubscriberClient::active_streams).sum();
         tokio::time::sleep(GRACE).await;
         let lost = listeners.iter().flat_map(|listener| listener.lost(begin, self.window)).fold(0.0, f64::max);
@@ -166,7 +168,7 @@ impl CapacityScene<'_> {
             count: listeners.len(),
             missing: (listeners.len() * each).saturating_sub(come),
             lost,
-            sent: participants::as_streams(most.unwrap_or(0), self.window),
+            sent: participants::as_streams(most.unwrap_or(0), passed),
         })
     }
 
