@@ -71,8 +71,8 @@ pub(crate) fn figure(comparison: &Comparison) -> Figure {
 }
 
 const CAPTION: &str = "Ratios B over A with 95 % confidence intervals. Blue: B is better; orange: worse; dark: \
-                       more or less of what is neither; grey: the interval leaves it open, or there is none. In brackets: a guess of \
-                       too few requests.";
+                       more or less of what is neither; grey: the interval leaves it open, or there is none. In \
+                       brackets: a guess of too few requests.";
 
 fn figures(rows: &[&ComparisonRow]) -> Vec<Figure> {
     let figure = |group: &str| {

@@ -178,7 +178,7 @@ fn effects(overview: &Overview<'_>) -> Markup {
     let names = levels().map(|(factor, level)| factor.spoken(level));
     let headings: Vec<String> = [String::new()].into_iter().chain(names).collect();
     let mean = |effects: &[FactorEffect<'_>], factor: &Factor, level: &Level| {
-        let effect = effects.iter().find(|effect| effect.factor.title == factor.title);
+        let effect = effects.iter().find(|effect| effect.factor.key == factor.key);
         let one = effect.and_then(|effect| effect.levels.iter().find(|one| one.level == level));
         one.map_or_else(|| "–".to_owned(), |one| one.mean.mean_text())
     };

@@ -157,10 +157,10 @@ fn hubs(results: &Results, metrics: &Metrics) -> Markup {
                 td { (bytes(hub.received_bytes as f64)) }
                 td { (or_dash(mean(hub), rate)) }
                 @if has_use {
-                td { (or_dash(hub.cpu_share, percent)) }
-                td { (or_dash(hub.cpu_s, seconds)) }
-                td { (or_dash(hub.waited_share, percent)) }
-                td { (or_dash(hub.memory_bytes.map(|memory| memory as f64), bytes)) }
+                    td { (or_dash(hub.cpu_share, percent)) }
+                    td { (or_dash(hub.cpu_s, seconds)) }
+                    td { (or_dash(hub.waited_share, percent)) }
+                    td { (or_dash(hub.memory_bytes.map(|memory| memory as f64), bytes)) }
                 }
             }
         }
@@ -205,9 +205,9 @@ fn node_rows(results: &Results, metrics: &Metrics) -> Markup {
                 td { (bytes(node.sent_bytes as f64)) }
                 td { (bytes(node.received_bytes as f64)) }
                 @if has_use {
-                td { (or_dash(node.cpu_share, percent)) }
-                td { (or_dash(node.waited_share, percent)) }
-                td { (or_dash(node.memory_bytes.map(|memory| memory as f64), bytes)) }
+                    td { (or_dash(node.cpu_share, percent)) }
+                    td { (or_dash(node.waited_share, percent)) }
+                    td { (or_dash(node.memory_bytes.map(|memory| memory as f64), bytes)) }
                 }
             }
         }

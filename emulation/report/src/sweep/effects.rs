@@ -77,7 +77,7 @@ impl Overview<'_> {
     }
 
     fn effect<'a>(&'a self, factor: &'a Factor, measure: &Measure) -> Option<FactorEffect<'a>> {
-        let others: Vec<&Factor> = self.axes.factors().iter().filter(|other| other.title != factor.title).collect();
+        let others: Vec<&Factor> = self.axes.factors().iter().filter(|other| other.key != factor.key).collect();
         let mut blocks: BTreeMap<Block, BTreeMap<usize, f64>> = BTreeMap::new();
         let mut few = false;
         for point in self.cells.iter().flat_map(|cell| cell.points.iter().copied()) {
@@ -150,6 +150,30 @@ mod tests {
         // Of each seed: 151 over 76, and 152 over 77.
         let told = effects[1].ratio().unwrap();
         assert!((told.ratio - (151.0 / 76.0 * (152.0 / 77.0_f64)).sqrt()).abs() < 1e-9, "{told:?}");
+    }
+
+    #[test]
+    fn factors_with_one_title_differ() {
+        let mut points = Vec::new();
+        for (link, delay) in [(0.0, "5ms"), (10.0, "50ms")] {
+            for (network, other) in [(0.0, "7ms"), (1.0, "70ms")] {
+                let mut results = SyntheticShape { requests: 20, ..SyntheticShape::default() }.make().results;
+                results.plan = None;
+                let varied = [("links.a.delay", delay), ("topology.link.a.delay", other)];
+                results.run.varied = varied.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+                let mut point = RunSummary::from_results(PathBuf::from("run"), &results);
+                point.measures.retain_mut(|(measure, value)| {
+                    *value = 100.0 + link + network;
+                    measure.kind == MeasureKind::Completed
+                });
+                points.push(point);
+            }
+        }
+        let overview = Overview::from_points(&points);
+        let effects = overview.effects(&points[0].measures[0].0);
+        let means: Vec<Vec<f64>> =
+            effects.iter().map(|effect| effect.levels.iter().map(|one| one.mean.mean).collect()).collect();
+        assert_eq!(means, [[100.5, 110.5], [105.0, 106.0]]);
     }
 
     /// Runs that have these numbers of completed requests, each with its seed.

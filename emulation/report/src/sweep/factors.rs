@@ -25,7 +25,8 @@ pub(crate) struct Level {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Factor {
-    key: String,
+    /// The varied key, which no other factor has; two may have one title.
+    pub(crate) key: String,
     pub(crate) title: String,
     unit: &'static str,
     /// In ascending order, or as words are best read.
